@@ -26,7 +26,7 @@ COMPOSE = $(shell docker compose version >/dev/null 2>&1 && echo docker compose 
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # ---- build
 
@@ -46,8 +46,9 @@ images: build ## Build the container images of the node and of the tests' packet
 # ---- test
 
 .PHONY: test
-test: ## Run all tests: unit and simulation under -race, planted bugs, soak, model; with docker and FUSE where they are
+test: ## Run all tests: unit and simulation under -race, counts without it, planted bugs, soak, model; with docker and FUSE where they are
 	go test -race -timeout 15m ./...
+	go test -timeout 15m ./test/bench
 	$(MAKE) soak model planted disks
 	@if docker info >/dev/null 2>&1; then \
 		$(MAKE) e2e; \
@@ -112,6 +113,15 @@ bench: .bin/benchstat ## Run all benchmarks, COUNT=5 times, and summarise them
 	@mkdir -p bin
 	go test -run '^$$' -bench . -benchmem -count $(COUNT) -timeout 60m ./... | tee bin/bench.txt
 	.bin/benchstat bin/bench.txt
+
+.PHONY: bench-peers
+bench-peers: build ## Play test/bench beside ZooKeeper and etcd, where they are, three times; WORKS=open,idle RUNS=5 SCALE=0.1
+	@$(MAKE) .bin/etcd || echo 'make bench-peers: etcd does not build here and is left out' >&2
+	go build -o .bin/bench ./test/bench
+	.bin/bench -works '$(WORKS)' -runs '$(or $(RUNS),3)' -scale '$(or $(SCALE),1)' -json bin/bench-peers.json | tee bin/bench-peers.md
+
+.bin/etcd: test/bench/etcd/go.mod test/bench/etcd/main.go
+	go build -C test/bench/etcd -o $(CURDIR)/$@ .
 
 # ---- source
 

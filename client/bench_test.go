@@ -48,7 +48,7 @@ func (c *benched) turn(at time.Time, in core.Input) {
 			c.conn = a.Conn
 		case core.Send:
 			c.sent = append(c.sent, a.Message)
-		case core.HangUp:
+		case core.HangUp, core.AskMembers:
 		}
 	}
 }

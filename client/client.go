@@ -143,7 +143,13 @@ func (c *Client) Close() error {
 
 // Chroot returns the path of the connect string, such as /a/b; empty for none. Sessions have no paths, so a chroot
 // changes nothing about them: it is for applications that keep a tree of names.
-func (c *Client) Chroot() string { return c.cfg.chroot }
+func (c *Client) Chroot() string {
+	if c.cfg.ConnectString == "" {
+		return ""
+	}
+	parsed, _ := ParseConnectString(c.cfg.ConnectString) // New has checked it
+	return parsed.Chroot
+}
 
 // holds reports whether the client holds a session, or is opening or resuming it.
 func (c *Client) holds(id session.ID) bool {
@@ -162,10 +168,10 @@ func (c *Client) begin(ctx context.Context) (*loop, error) {
 		return nil, session.ErrClosed
 	}
 	if c.loop == nil {
-		c.loop = newLoop(c.cfg, c.clock, shared{&c.occupancy, c.seen, c.settled}, core.Config{
+		c.loop = newLoop(c.cfg, c.clock, shared{&c.occupancy, c.seen, c.settled, c.nodes.SetLearnt}, core.Config{
 			Instance: c.cfg.Instance, Servers: c.nodes.Servers(), ConnectTimeout: c.cfg.ConnectTimeout,
 			HedgeDelay: c.cfg.HedgeDelay, ReadOnly: c.cfg.ReadOnly, FailInFlight: c.cfg.InFlight == FailInFlight,
-			ResolveNames: c.cfg.Resolve != nil, Jitter: c.jitter, Spread: c.spread,
+			OnlyServers: c.cfg.OnlyEndpoints, ResolveNames: c.cfg.Resolve != nil, Jitter: c.jitter, Spread: c.spread,
 		})
 		c.loop.start(context.WithoutCancel(ctx))
 	}

@@ -47,6 +47,11 @@ type Config struct {
 	Endpoints []string
 	// ConnectString is another form of Endpoints, see [ParseConnectString]. It may also name a chroot.
 	ConnectString string
+	// OnlyEndpoints has the client connect to no other addresses than Endpoints. Without it a client learns the client
+	// addresses of all members of the cluster from the node that serves it, and again from time to time. It tries them
+	// after the Endpoints when its node is lost. So a client that was given one endpoint survives the death of that
+	// node. Learnt addresses that this client cannot reach, such as names inside of a container network, cost it little.
+	OnlyEndpoints bool
 	// Dial connects to an address; nil is TCP. It must be safe for concurrent use.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Resolve returns all IP addresses of a host name. Each round over the servers calls it again, and tries its
@@ -59,8 +64,8 @@ type Config struct {
 	// Logger gets lines about connections and moves, never about touches. nil is silence.
 	Logger hclog.Logger
 	// MinBackoff and MaxBackoff bound the waits between rounds over all endpoints, and between repeats of a request.
-	// The n-th wait in a row is drawn evenly from 0 to MinBackoff doubled n-1 times, at most MaxBackoff ("full
-	// jitter"). 0 is the default.
+	// The first three waits in a row are each drawn evenly from 0 to MinBackoff ("full jitter"), because a fail-over
+	// takes no longer. For each further wait the bound doubles, up to MaxBackoff. 0 is the default.
 	MinBackoff, MaxBackoff time.Duration
 	// ConnectTimeout bounds one attempt to connect, and one attempt of a single call at one node. A sixth of the
 	// smallest session timeout bounds attempts to connect too. 0 is [DefaultConnectTimeout].
@@ -99,8 +104,6 @@ type Config struct {
 	// Rand is the source of the waits and of the order of the endpoints; nil is a source seeded by crypto/rand. The
 	// client uses it under a lock, so it need not be safe for concurrent use.
 	Rand rand.Source
-
-	chroot string
 }
 
 // complete checks the configuration and fills in the defaults. The error joins every fault.
@@ -114,7 +117,8 @@ func (cfg Config) complete() (Config, error) {
 			)
 		}
 		errs = append(errs, err)
-		cfg.Endpoints, cfg.chroot = parsed.Servers, parsed.Chroot
+		cfg.Endpoints = parsed.Servers
+		cfg.OnlyEndpoints = cfg.OnlyEndpoints || parsed.OnlyServers
 	} else {
 		errs = append(errs, checkEndpoints(cfg.Endpoints))
 	}

@@ -30,15 +30,20 @@ type ConnectString struct {
 	Servers []string
 	// Chroot is a path such as /a/b; empty for none. See [Client.Chroot].
 	Chroot string
+	// OnlyServers is [Config].OnlyEndpoints.
+	OnlyServers bool
 }
 
 // ParseConnectString reads ZooKeeper's form host1:port,host2:port/chroot (C-09). Hosts are names or IP addresses, IPv6
 // in brackets. A server without a port has [DefaultPort]. The chroot is a path by ZooKeeper's rules; "/" alone is no
 // chroot. Unlike ZooKeeper, ParseConnectString refuses a server that is named twice, which is more often a slip than a
-// weight. The error is a [session.FieldError].
+// weight. The end ?learn=off of the string sets OnlyServers, and ?learn=on does not. The error is a
+// [session.FieldError].
 func ParseConnectString(s string) (ConnectString, error) {
-	list, chroot, rooted := strings.Cut(s, "/")
 	var c ConnectString
+	s, c.OnlyServers = strings.CutSuffix(s, "?learn=off")
+	s = strings.TrimSuffix(s, "?learn=on")
+	list, chroot, rooted := strings.Cut(s, "/")
 	if rooted && chroot != "" {
 		c.Chroot = "/" + chroot
 		if err := checkPath(c.Chroot); err != nil {

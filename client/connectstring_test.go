@@ -15,6 +15,7 @@ func TestParseConnectString(t *testing.T) {
 		in      string
 		servers []string
 		chroot  string
+		only    bool
 		says    string // part of the error
 	}{
 		{in: "h1:7400", servers: []string{"h1:7400"}},
@@ -25,6 +26,10 @@ func TestParseConnectString(t *testing.T) {
 		{in: "h/", servers: []string{"h:7400"}},
 		{in: "h:7400,g/a/b", servers: []string{"h:7400", "g:7400"}, chroot: "/a/b"},
 		{in: "h/ä b/..c", servers: []string{"h:7400"}, chroot: "/ä b/..c"},
+		{in: "h?learn=off", servers: []string{"h:7400"}, only: true},
+		{in: "h/a?learn=off", servers: []string{"h:7400"}, chroot: "/a", only: true},
+		{in: "h,g/a?b?learn=on", servers: []string{"h:7400", "g:7400"}, chroot: "/a?b"},
+		{in: "h?learn=maybe", says: "host name"},
 		{in: "", says: "host name"},
 		{in: "/a", says: "host name"},
 		{in: "h,", says: "host name"},
@@ -69,7 +74,7 @@ func TestParseConnectString(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || !slices.Equal(got.Servers, tt.servers) || got.Chroot != tt.chroot {
+		if err != nil || !slices.Equal(got.Servers, tt.servers) || got.Chroot != tt.chroot || got.OnlyServers != tt.only {
 			t.Errorf("%q: got %+v, %v", tt.in, got, err)
 		}
 	}

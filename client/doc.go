@@ -73,6 +73,10 @@
 // failed, or has taken [Config].HedgeDelay, and uses the first connection that is up. After a round without success the
 // client waits: a back-off with full jitter, on top of the wait that a server asked for.
 //
+// A client learns the addresses of nodes that it was not configured with: it asks the node that serves it for the
+// members of the cluster when it has connected for the first time, and rarely from then on. A round comes to these
+// addresses after the configured ones. [Config].OnlyEndpoints turns this off.
+//
 // A node that is at the limit of its budget refuses a request and names a retry time. The client sends the request to
 // the same node again at this time, with jitter on top. It sends a resume again after half of the time that its
 // session's promise has left, if that is sooner, because the node may have an earlier slot by then. A resume goes to
@@ -108,8 +112,10 @@
 //
 // Each client has one goroutine, the loop, which begins with the first [Client.Open] or [Client.Resume]. It takes the
 // turns of package client/internal/core, which decides everything about sessions, requests and connections, and carries
-// out the effects of each turn. Each connection has two more goroutines, for receiving and for sending. Each name that
-// is being resolved has one more. [Client.Close] waits for all of these.
+// out the effects of each turn. A turn is about all that waits for the loop, and its requests to a node go out
+// together: a thousand goroutines that open sessions at the same time need a few messages. Each connection has two more
+// goroutines, for receiving and for sending. Each name that is being resolved has one more. [Client.Close] waits for
+// all of these.
 //
 // Rule numbers in comments are those of docs/protocol.md; C- and K- are ZooKeeper's.
 package client

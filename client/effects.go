@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"holdfast/client/internal/core"
+	holdfastv1 "holdfast/proto/holdfast/v1"
 )
 
-// turn takes a turn of the core and carries out its effects. It returns the moment when the next turn is due; zero for
-// never.
-func (l *loop) turn(ctx context.Context, in core.Input) (wakeAt time.Time) {
+// turn takes a turn of the core, about what has happened, and carries out its effects. It returns the moment when the
+// next turn is due; zero for never.
+func (l *loop) turn(ctx context.Context, happened ...core.Input) (wakeAt time.Time) {
 	now, suspensions := l.clock.look()
-	e := l.core.Turn(core.Moment{Now: now, Suspensions: suspensions, Seen: l.shared.seen.demand()}, in)
+	e := l.core.Turn(core.Moment{Now: now, Suspensions: suspensions, Seen: l.shared.seen.demand()}, happened...)
 	wakeAt = e.WakeAt
 	if missed := l.bring(ctx, e, suspensions); len(missed) > 0 {
 		wakeAt = l.turn(ctx, core.Missed{Sessions: missed})
@@ -58,22 +59,47 @@ func of(s *core.Session) *Session {
 	return mine
 }
 
-// connections dials, sends and hangs up.
+// connections dials, sends and hangs up. The messages to one connection are handed to its stream together, because the
+// stream sends as one what it gets as one.
 func (l *loop) connections(ctx context.Context, e *core.Effects) {
 	for _, a := range e.Actions {
+		if a.Conn != l.sending.to || a.Do != core.Send {
+			l.send()
+		}
 		switch a.Do {
 		case core.Dial:
 			l.dial(ctx, a.Conn)
 		case core.Send:
-			l.streams[a.Conn].Send(a.Message)
+			l.sending.to = a.Conn
+			l.sending.messages = append(l.sending.messages, a.Message)
 		case core.HangUp:
 			l.streams[a.Conn].Close()
 			delete(l.streams, a.Conn)
+		case core.AskMembers:
+			l.streams[a.Conn].AskMembers(ctx, &l.running, l.cfg.ConnectTimeout, &listener{l, a.Conn})
 		}
 	}
+	l.send()
 	for _, name := range e.Lookups {
 		l.resolve(ctx, name)
 	}
+}
+
+// sending is what one connection is to send.
+type sending struct {
+	to       *core.Conn
+	messages []*holdfastv1.ClientMessage
+}
+
+// send hands a stream what it is to send.
+func (l *loop) send() {
+	s := &l.sending
+	if len(s.messages) == 0 {
+		return
+	}
+	l.streams[s.to].Send(s.messages...)
+	clear(s.messages)
+	s.to, s.messages = nil, s.messages[:0]
 }
 
 // tellClient tells the pool, the callers that wait, the log, and the application. A logger and OnNode come last because
@@ -82,6 +108,9 @@ func (l *loop) tellClient(e *core.Effects) {
 	l.shared.occupancy.note(e.Load)
 	if e.Adopted != "" && l.shared.settled != nil {
 		l.shared.settled(e.Adopted)
+	}
+	if e.Learnt != nil && l.shared.learnt != nil {
+		l.shared.learnt(e.Learnt)
 	}
 	for _, a := range e.Answers {
 		w, _ := a.Call.Handle.(*waiter)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ type fakeCluster struct {
 	requests   map[session.RequestID]session.ID
 	attachment uint64
 	opened     int
+	left       session.Node // is no member any more; 0 for none
 	// localOff and upgradeOff are the settings of the cluster.
 	localOff, upgradeOff bool
 	// promises, when set, collects the latest end of a promise of each session.
@@ -66,6 +68,8 @@ type fakeNode struct {
 	dials      []time.Duration
 	principals []string // the principals of the calls
 	got        []string // the requests received, with the time since the start
+	batches    []int    // the sizes of the batches received
+	many       []int    // the sizes of the resumes of several sessions received
 
 	// script, when set, decides what the node does with a request of a kind: nil does it, an error refuses it. errMute
 	// swallows the request, errMuteAfter does it and swallows the answer.
@@ -175,6 +179,23 @@ func (c *fakeCluster) dial(ctx context.Context, address string) (net.Conn, error
 	}
 }
 
+// mapped returns a dial by which host1 leads to n1, unless deny has an error for the address.
+func (c *fakeCluster) mapped(deny func(context.Context, string) error) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		if err := deny(ctx, address); err != nil {
+			return nil, err
+		}
+		return c.dial(ctx, strings.Replace(address, "host", "n", 1))
+	}
+}
+
+// everyNode runs f for each node.
+func (c *fakeCluster) everyNode(f func(*fakeNode)) {
+	for i := range len(c.nodes) {
+		f(c.node(i + 1))
+	}
+}
+
 // set runs f with mu held.
 func (c *fakeCluster) set(f func()) {
 	c.mu.Lock()
@@ -272,7 +293,22 @@ func newTestClient(t *testing.T, c *fakeCluster, endpoints []string) *Client {
 	return newClientWith(t, Config{Endpoints: endpoints, Dial: c.dial})
 }
 
+// newClientWith returns a client that ends with the test and learns no addresses; see newLearningClient.
 func newClientWith(t *testing.T, cfg Config) *Client {
+	t.Helper()
+	cfg.OnlyEndpoints = true
+	return newLearningClient(t, cfg)
+}
+
+// newToldClient returns a client that is configured with node 1, and knows of other nodes what that tells it unasked.
+func newToldClient(t *testing.T, c *fakeCluster) *Client {
+	t.Helper()
+	c.node(1).refuse("members", session.ErrNoLeader)
+	return newLearningClient(t, Config{Endpoints: c.endpoints(1, 1), Dial: c.dial})
+}
+
+// newLearningClient returns a client that ends with the test.
+func newLearningClient(t *testing.T, cfg Config) *Client {
 	t.Helper()
 	if cfg.Rand == nil {
 		cfg.Rand = rand.NewPCG(1, 2)
@@ -288,7 +324,7 @@ func newClientWith(t *testing.T, cfg Config) *Client {
 // newPoolWith returns a pool that ends with the test.
 func newPoolWith(t *testing.T, cfg Config, connections int) *Pool {
 	t.Helper()
-	cfg.Rand = rand.NewPCG(1, 2)
+	cfg.Rand, cfg.OnlyEndpoints = rand.NewPCG(1, 2), true
 	p, err := NewPool(cfg, connections)
 	if err != nil {
 		t.Fatal(err)

@@ -31,11 +31,87 @@ func (n *fakeNode) Connect(g grpc.BidiStreamingServer[holdfastv1.ClientMessage, 
 		if err != nil {
 			return err
 		}
+		switch {
+		case m.GetBatch() != nil:
+			n.takeBatch(s, m.GetBatch())
+			continue
+		case m.GetResumeSessions() != nil:
+			n.resumeMany(s, m.GetResumeSessions())
+			continue
+		}
 		for _, answer := range n.handle(s, m) {
 			s.push(answer)
 		}
 	}
 }
+
+// takeBatch does the requests of a batch, and answers all of them with one message.
+func (n *fakeNode) takeBatch(s *fakeStream, b *holdfastv1.Batch) {
+	n.c.set(func() {
+		n.batches = append(n.batches, len(b.GetRequests()))
+		if n.state.Mode == 0 || len(b.GetRequests()) > fakeBatch {
+			n.c.t.Errorf("node %d of mode %v gets a batch of %d requests", n.number, n.state.Mode, len(b.GetRequests()))
+		}
+	})
+	several := new(holdfastv1.Answers)
+	var state *holdfastv1.NodeState
+	for _, m := range b.GetRequests() {
+		for _, answer := range n.handle(s, m) {
+			state, answer.State = answer.State, nil
+			several.Messages = append(several.Messages, answer)
+		}
+	}
+	if len(several.GetMessages()) > 0 {
+		s.push(&holdfastv1.ServerMessage{
+			State: state, Message: &holdfastv1.ServerMessage_Answers{Answers: several},
+		})
+	}
+}
+
+// resumeMany resumes each session as a resume of its own, and answers with one message. It answers nothing when the
+// script swallows any of them.
+func (n *fakeNode) resumeMany(s *fakeStream, m *holdfastv1.ResumeSessions) {
+	ids := m.GetIds()
+	n.c.set(func() {
+		n.many = append(n.many, len(ids))
+		if n.state.Mode == 0 || len(ids) > fakeBatch || len(m.GetCredentials()) != 16*len(ids) ||
+			len(m.GetAttachments()) != len(ids) || len(m.GetAttempts()) != len(ids) {
+			n.c.t.Errorf("node %d of mode %v gets %v", n.number, n.state.Mode, m)
+		}
+	})
+	answer := &holdfastv1.ResumedSessions{
+		Seq: m.GetSeq(), Attachments: make([]uint64, len(ids)), SafeForMs: make([]uint64, len(ids)),
+	}
+	var state *holdfastv1.NodeState
+	swallowed := false
+	for i, id := range ids {
+		one := n.handle(s, &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
+			Seq: 1, Instance: m.GetInstance(), Attempt: m.GetAttempts()[i], SeenIndex: m.GetSeenIndex(),
+			Token: &holdfastv1.Token{
+				SessionId: id, Credential: m.GetCredentials()[16*i : 16*i+16], Attachment: m.GetAttachments()[i],
+			},
+		}}})
+		switch {
+		case len(one) == 0:
+			swallowed = true
+		case one[0].GetFailed() != nil:
+			state = one[0].GetState()
+			answer.Failures = append(answer.Failures, &holdfastv1.TouchFailure{Id: id, Error: one[0].GetFailed().GetError()})
+		default:
+			state = one[0].GetState()
+			answer.Attachments[i] = one[0].GetResumed().GetSession().GetAttachment()
+			answer.SafeForMs[i] = uint64(max(one[0].GetResumed().GetSafeFor().AsDuration().Milliseconds(), 0))
+		}
+	}
+	if !swallowed {
+		s.push(&holdfastv1.ServerMessage{
+			State: state, Message: &holdfastv1.ServerMessage_ResumedSessions{ResumedSessions: answer},
+		})
+	}
+}
+
+// fakeBatch is the largest batch that a fake node takes if it tells its state.
+const fakeBatch = 16
 
 func (n *fakeNode) handle(s *fakeStream, m *holdfastv1.ClientMessage) []*holdfastv1.ServerMessage {
 	kind, seq, detail := describe(m)
@@ -76,7 +152,9 @@ func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 	if n.state.Mode == 0 {
 		return nil
 	}
-	return &holdfastv1.NodeState{Node: uint32(n.number), Mode: holdfastv1.Mode(n.state.Mode), Index: n.state.Index}
+	return &holdfastv1.NodeState{
+		Node: uint32(n.number), Mode: holdfastv1.Mode(n.state.Mode), Index: n.state.Index, MaxBatch: fakeBatch,
+	}
 }
 
 // unreadable refuses a read that the node may not answer (N3, N4). The caller holds mu.

@@ -159,6 +159,9 @@ func (n *fakeNode) ListMembers(context.Context,
 	answer := &holdfastv1.ListMembersResponse{}
 	for i := range len(n.c.nodes) {
 		m := n.c.node(i + 1)
+		if m.number == n.c.left {
+			continue
+		}
 		answer.Members = append(answer.Members,
 			&holdfastv1.Member{Id: uint32(m.number), Voter: true, Leader: i == 1, ClientAddress: m.address})
 	}

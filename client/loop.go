@@ -19,7 +19,7 @@ type loop struct {
 	shared shared
 	cancel context.CancelFunc // set by start
 	done   chan struct{}
-	inputs chan core.Input
+	inbox  *inbox
 	asks   chan func(*core.Core)
 	// running counts the goroutines of streams and lookups.
 	running sync.WaitGroup
@@ -27,6 +27,7 @@ type loop struct {
 	// The fields below belong to the loop's goroutine.
 	core    *core.Core
 	streams map[*core.Conn]*stream.Stream
+	sending sending
 }
 
 // shared is the state that the loop shares with its client, and with the pool of its client.
@@ -34,6 +35,7 @@ type shared struct {
 	occupancy *occupancy
 	seen      *seen
 	settled   func(server string) // nil outside pools
+	learnt    func(addresses []string)
 }
 
 // waiter is a caller that waits for an answer of the core.
@@ -56,7 +58,7 @@ func newWaiter(ctx context.Context) *waiter {
 
 func newLoop(cfg Config, c *clock, s shared, decides core.Config) *loop {
 	return &loop{
-		cfg: cfg, clock: c, shared: s, done: make(chan struct{}), inputs: make(chan core.Input),
+		cfg: cfg, clock: c, shared: s, done: make(chan struct{}), inbox: newInbox(),
 		asks: make(chan func(*core.Core)), core: core.New(decides), streams: make(map[*core.Conn]*stream.Stream),
 	}
 }
@@ -80,32 +82,25 @@ func (l *loop) run(ctx context.Context) {
 	timer := newWake()
 	defer timer.Stop()
 	for {
-		var in core.Input
 		select {
-		case in = <-l.inputs:
+		case <-l.inbox.wake:
 		case ask := <-l.asks:
 			ask(l.core)
 			continue
 		case <-timer.C:
 		case <-ctx.Done():
-			l.turn(ctx, core.Shut{})
+			l.turn(ctx, append(l.inbox.close(), core.Shut{})...)
 			l.shared.occupancy.note(core.Load{})
 			l.running.Wait()
 			return
 		}
-		timer.set(l.turn(ctx, in))
+		timer.set(l.turn(ctx, l.inbox.take()...))
+		l.inbox.done()
 	}
 }
 
-// do hands the loop an input, and reports whether it takes it.
-func (l *loop) do(in core.Input) bool {
-	select {
-	case l.inputs <- in:
-		return true
-	case <-l.done:
-		return false
-	}
-}
+// do hands the loop an input, and reports whether the loop takes it.
+func (l *loop) do(in core.Input) bool { return l.inbox.put(in) }
 
 // ask has the loop run f between turns, and reports whether it did.
 func (l *loop) ask(f func(*core.Core)) bool {
@@ -174,24 +169,21 @@ type listener struct {
 }
 
 // Up implements [stream.Listener].
-func (t *listener) Up(ctx context.Context) { t.loop.tell(ctx, core.Up{Conn: t.conn}) }
+func (t *listener) Up(ctx context.Context) { t.loop.inbox.offer(ctx, core.Up{Conn: t.conn}) }
 
 // Received implements [stream.Listener].
 func (t *listener) Received(ctx context.Context, m *holdfastv1.ServerMessage) {
-	t.loop.tell(ctx, core.Received{Conn: t.conn, Message: m})
+	t.loop.inbox.offer(ctx, core.Received{Conn: t.conn, Message: m})
 }
 
 // Down implements [stream.Listener].
 func (t *listener) Down(ctx context.Context, err error) {
-	t.loop.tell(ctx, core.Down{Conn: t.conn, Err: err})
+	t.loop.inbox.offer(ctx, core.Down{Conn: t.conn, Err: err})
 }
 
-// tell hands the loop an input, unless ctx has ended.
-func (l *loop) tell(ctx context.Context, in core.Input) {
-	select {
-	case l.inputs <- in:
-	case <-ctx.Done():
-	}
+// Members implements [stream.Listener].
+func (t *listener) Members(ctx context.Context, addresses []string, err error) {
+	t.loop.inbox.offer(ctx, core.Members{Conn: t.conn, Addresses: addresses, Err: err})
 }
 
 // dial begins to connect.
@@ -206,6 +198,6 @@ func (l *loop) resolve(ctx context.Context, name core.Lookup) {
 		resolving, cancel := context.WithTimeout(ctx, name.Within)
 		defer cancel()
 		addresses, err := l.cfg.Resolve(resolving, name.Host)
-		l.tell(ctx, core.Resolved{Of: name, Addresses: addresses, Err: err})
+		l.inbox.offer(ctx, core.Resolved{Of: name, Addresses: addresses, Err: err})
 	})
 }

@@ -282,7 +282,7 @@ func TestCloseWhoseAnswerWasLostSucceeds(t *testing.T) {
 func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
-		s, other := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
+		s, other := mustOpen(t, cl, 6*time.Second), mustOpen(t, cl, 6*time.Second)
 		n := c.node(1)
 		n.refuse("close", errMute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -294,7 +294,7 @@ func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
 		n.record()
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		wantStrings(t, n.record(), "3s touch [100000000000002]")
+		wantStrings(t, n.record(), "1.5s touch [100000000000002]", "3s touch [100000000000002]")
 		if other.Err() != nil || !errors.Is(s.Err(), session.ErrClosed) {
 			t.Errorf("Err: %v, %v", other.Err(), s.Err())
 		}

@@ -6,21 +6,25 @@ import (
 )
 
 // promise is the latest promise of a session, and the context that lives while each promise is renewed in time. Its
-// timer ends the context on time without the client's loop, which a callback or a logger may block. Not safe for
-// concurrent use: the session's mu guards it.
+// timer ends the context on time without the client's loop, which a callback or a logger may block. Context and timer
+// are made when the application first asks for the context: most sessions of a client with thousands need neither. Not
+// safe for concurrent use: the session's mu guards it.
 type promise struct {
-	// values carries the values of the opening call's context. Each current is made from it.
+	// values carries the values of the opening call's context. Each current is made from it, without its end.
 	//nolint:containedctx // the contexts of a session outlive the call that their values come from
 	values context.Context
 	// until is the end of the promise; zero when nothing is promised.
 	until time.Time
 	// suspensions is the number of suspensions that the clock had noticed when the promise was made.
 	suspensions uint64
-	// timer goes off at until; nil before the first promise.
+	// cause is why there is no promise; nil while there is one.
+	cause error
+	// timer goes off at until; nil before there was a promise with a context.
 	timer *time.Timer
 	// over is called by the timer.
 	over func()
 
+	// current is nil until the application asks for it.
 	current context.Context //nolint:containedctx // Session.Context returns it
 	cancel  context.CancelCauseFunc
 }
@@ -28,38 +32,62 @@ type promise struct {
 // newPromise returns a promise of nothing, whose context has ended. over is called, in a goroutine of its own, when a
 // promise has run out.
 func newPromise(values context.Context, over func()) promise {
-	p := promise{values: values, over: over}
-	p.current, p.cancel = context.WithCancelCause(values)
-	p.cancel(ErrLapsed)
-	return p
+	return promise{values: values, over: over, cause: ErrLapsed}
 }
 
 // holds reports whether the promise is good, given a look at the clock. The look may be from before the promise was
 // renewed, and then have a smaller number of suspensions than the promise.
 func (p *promise) holds(now time.Time, suspensions uint64) bool {
-	return p.current.Err() == nil && now.Before(p.until) && suspensions <= p.suspensions
+	return p.cause == nil && now.Before(p.until) && suspensions <= p.suspensions
 }
 
 // renew takes a promise until a moment, made under a number of suspensions. A context that has ended stays ended: renew
 // then makes a new one, and reports that the former one had ended.
 func (p *promise) renew(until time.Time, suspensions uint64) (ended bool) {
-	p.until, p.suspensions = until, suspensions
-	if ended = p.current.Err() != nil; ended {
+	ended = p.cause != nil
+	p.until, p.suspensions, p.cause = until, suspensions, nil
+	if p.current == nil {
+		return ended
+	}
+	if ended {
 		p.current, p.cancel = context.WithCancelCause(p.values)
 	}
-	if d := time.Until(until); p.timer == nil {
+	p.setTimer()
+	return ended
+}
+
+// setTimer has over called at the end of the promise.
+func (p *promise) setTimer() {
+	if d := time.Until(p.until); p.timer == nil {
 		p.timer = time.AfterFunc(d, p.over)
 	} else {
 		p.timer.Reset(d)
 	}
-	return ended
+}
+
+// context returns the context of the promise.
+func (p *promise) context() context.Context {
+	if p.current == nil {
+		p.values = context.WithoutCancel(p.values)
+		p.current, p.cancel = context.WithCancelCause(p.values)
+		if p.cause == nil {
+			p.setTimer()
+		} else {
+			p.cancel(p.cause)
+		}
+	}
+	return p.current
 }
 
 // drop ends the promise, and the context with cause. A context that has ended keeps its cause.
 func (p *promise) drop(cause error) {
 	p.until = time.Time{}
-	p.cancel(cause)
-	if p.timer != nil {
+	if p.cause != nil {
+		return
+	}
+	p.cause = cause
+	if p.current != nil {
+		p.cancel(cause)
 		p.timer.Stop()
 	}
 }

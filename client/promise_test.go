@@ -120,12 +120,49 @@ func TestADroppedPromiseHasNoTimer(t *testing.T) {
 		ranOut := false
 		p := newPromise(t.Context(), func() { ranOut = true })
 		p.renew(time.Now().Add(time.Second), 0)
+		ctx := p.context()
 		p.drop(session.ErrClosed)
+		if got := context.Cause(ctx); !errors.Is(got, session.ErrClosed) {
+			t.Errorf("the context of a dropped promise ended because of %v", got)
+		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if ranOut {
 			t.Error("the timer of a dropped promise has gone off")
 		}
+	})
+}
+
+// A context that is asked for late is as if it had been there all the time.
+func TestAContextIsMadeWhenItIsAskedFor(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		type key struct{}
+		opening, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, 7))
+		ranOut := 0
+		p := newPromise(opening, func() { ranOut++ })
+		if !p.renew(time.Now().Add(time.Second), 0) || p.renew(time.Now().Add(2*time.Second), 0) || p.timer != nil {
+			t.Error("want the first promise alone to end a lapse, and no timer before anybody asks for the context")
+		}
+		cancel()
+		ctx := p.context()
+		if ctx.Err() != nil || ctx.Value(key{}) != 7 || p.context() != ctx {
+			t.Errorf("context %v with value %v, want a living one with the value of the opening call", ctx.Err(),
+				ctx.Value(key{}))
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if ranOut != 1 {
+			t.Errorf("the timer went off %d times by the end of the promise, want once", ranOut)
+		}
+		p.drop(ErrLapsed)
+		lapsed := newPromise(t.Context(), func() {})
+		if got := context.Cause(lapsed.context()); !errors.Is(got, ErrLapsed) {
+			t.Errorf("the context of no promise ended because of %v", got)
+		}
+		if !lapsed.renew(time.Now().Add(time.Second), 0) || lapsed.context().Err() != nil {
+			t.Error("a promise after a lapse has no living context")
+		}
+		lapsed.drop(ErrLapsed)
 	})
 }
 

@@ -30,7 +30,7 @@ type Session struct {
 
 func newSession(ctx context.Context, l *loop) *Session {
 	s := &Session{loop: l, state: StateConnecting, done: make(chan struct{})}
-	s.promised = newPromise(context.WithoutCancel(ctx), s.runOut)
+	s.promised = newPromise(ctx, s.runOut)
 	return s
 }
 
@@ -93,7 +93,7 @@ func (s *Session) Context() context.Context {
 	if !s.promised.holds(now, suspensions) {
 		s.promised.drop(ErrLapsed) // the loop may not have come to it yet; a former cause stays
 	}
-	return s.promised.current
+	return s.promised.context()
 }
 
 // Done returns a channel that is closed when the session has ended for this client: it was closed, has expired, was
@@ -145,7 +145,12 @@ func (s *Session) grant(g core.Granted) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.granted, s.token = g.Grant.Session, g.Grant.Token
+	s.token = g.Grant.Token
+	if g.Grant.Session.ID == 0 {
+		s.granted.Owner, s.granted.Attachment = g.Grant.Session.Owner, g.Grant.Session.Attachment
+		return
+	}
+	s.granted = g.Grant.Session
 }
 
 // promise takes a promise until a moment, noted under a number of suspensions. It reports whether the context had ended

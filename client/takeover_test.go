@@ -32,7 +32,7 @@ func TestM1AHandOverIsNotStolenBack(t *testing.T) {
 		t.Run(after.String(), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c := newFakeCluster(t, 3)
-				s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
+				s := mustOpen(t, newToldClient(t, c), 12*time.Second)
 				elsewhereUnheard(t, c)
 				time.Sleep(after)
 				taken, err := newTestClient(t, c, c.endpoints(3, 3)).Resume(t.Context(), s.Token())
@@ -219,7 +219,7 @@ func TestM1MovedByANodeOfAFormerRelease(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				c := newFakeCluster(t, 2)
-				s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), 12*time.Second)
+				s := mustOpen(t, newToldClient(t, c), 12*time.Second)
 				if tt.unheard {
 					elsewhereUnheard(t, c)
 				}

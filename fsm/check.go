@@ -15,6 +15,8 @@ func check(c session.Command) error {
 		return checkOpen(c)
 	case session.MoveSession:
 		return checkMove(c)
+	case session.MoveSessions:
+		return checkMoves(c)
 	case session.CloseSessions:
 		return checkClose(c)
 	case session.UpgradeSession:
@@ -23,6 +25,8 @@ func check(c session.Command) error {
 		return checkClaim(c)
 	case session.SetCapacity:
 		return checkCapacity(c.Capacity)
+	case session.SetLogVersion:
+		return checkLogVersion(c.Version)
 	case session.ForgetRequests, session.Configure:
 		return nil
 	default:
@@ -60,6 +64,26 @@ func checkMove(c session.MoveSession) error {
 		return outOfRange("attempt", "1 or more")
 	case c.NamedLocal && c.Named == 0:
 		return outOfRange("named", "not zero when it is a local attachment")
+	}
+	return nil
+}
+
+func checkMoves(c session.MoveSessions) error {
+	switch {
+	case !c.NewOwner.Valid():
+		return outOfRange("owner", "1 to 254")
+	case len(c.Sessions) == 0 || len(c.Sessions) > session.MaxBatch:
+		return outOfRange("sessions", fmt.Sprintf("1 to %d", session.MaxBatch))
+	}
+	for _, s := range c.Sessions {
+		switch {
+		case s.ID == 0:
+			return outOfRange("session_id", "not zero")
+		case s.Attempt == 0:
+			return outOfRange("attempt", "1 or more")
+		case s.Named == 0:
+			return outOfRange("named", "not zero")
+		}
 	}
 	return nil
 }
@@ -110,6 +134,17 @@ func checkCapacity(c session.Capacity) error {
 	case c.MaxBytes < session.MinCapacityBytes || c.MaxBytes > session.MaxCapacityBytes:
 		limit := fmt.Sprintf("%d to %d", session.MinCapacityBytes, session.MaxCapacityBytes)
 		return outOfRange("max_state_bytes", limit)
+	}
+	return nil
+}
+
+// firstLogVersion is the first version that the log names: entries of version 1 follow from a capacity.
+const firstLogVersion = 2
+
+func checkLogVersion(v uint32) error {
+	if v < firstLogVersion || v > session.LogVersion {
+		return outOfRange("log version", fmt.Sprintf("%d to %d, which this release reads", firstLogVersion,
+			session.LogVersion))
 	}
 	return nil
 }

@@ -37,6 +37,8 @@ func commandProto(c session.Command) *logv1.Command {
 			Id: uint64(c.ID), Owner: uint32(c.NewOwner), Instance: c.Instance, Attempt: c.Attempt,
 			Named: c.Named, NamedLocal: c.NamedLocal,
 		}}}
+	case session.MoveSessions:
+		return &logv1.Command{Command: &logv1.Command_MoveSessions{MoveSessions: movesProto(c)}}
 	case session.CloseSessions:
 		return &logv1.Command{Command: &logv1.Command_CloseSessions{CloseSessions: closeProto(c)}}
 	case session.ForgetRequests:
@@ -51,6 +53,10 @@ func commandProto(c session.Command) *logv1.Command {
 		return &logv1.Command{Command: &logv1.Command_SetCapacity{SetCapacity: &logv1.SetCapacity{
 			MaxSessions: c.Capacity.MaxSessions, MaxStateBytes: c.Capacity.MaxBytes,
 		}}}
+	case session.SetLogVersion:
+		return &logv1.Command{Command: &logv1.Command_SetLogVersion{SetLogVersion: &logv1.SetLogVersion{
+			Version: c.Version,
+		}}}
 	case session.UpgradeSession:
 		return &logv1.Command{Command: &logv1.Command_UpgradeSession{UpgradeSession: upgradeProto(c)}}
 	case session.ClaimIDs:
@@ -60,6 +66,19 @@ func commandProto(c session.Command) *logv1.Command {
 	default:
 		panic(fmt.Sprintf("fsm: command %T passed its check and cannot be encoded", c))
 	}
+}
+
+func movesProto(c session.MoveSessions) *logv1.MoveSessions {
+	n := len(c.Sessions)
+	columns := make([]uint64, 3*n)
+	m := &logv1.MoveSessions{
+		Owner: uint32(c.NewOwner), Instance: c.Instance,
+		Ids: columns[:n:n], Attempts: columns[n : 2*n : 2*n], Named: columns[2*n:],
+	}
+	for i, s := range c.Sessions {
+		m.Ids[i], m.Attempts[i], m.Named[i] = uint64(s.ID), s.Attempt, s.Named
+	}
+	return m
 }
 
 func closeProto(c session.CloseSessions) *logv1.CloseSessions {
@@ -112,8 +131,8 @@ func keyFrom(b []byte) (session.Key, error) {
 	return k, nil
 }
 
-func commandFrom(m *logv1.Command) (session.Command, error) {
-	if err := noUnknownFields(m); err != nil {
+func commandFrom(of *logv1.Command) (session.Command, error) {
+	if err := noUnknownFields(of); err != nil {
 		return nil, err
 	}
 	var (
@@ -121,34 +140,29 @@ func commandFrom(m *logv1.Command) (session.Command, error) {
 		err  error
 		name string
 	)
-	switch m := m.GetCommand().(type) {
+	switch m := of.GetCommand().(type) {
 	case *logv1.Command_OpenSession:
 		name = "open_session"
 		c, err = openFrom(m.OpenSession)
 	case *logv1.Command_MoveSession:
 		name = "move_session"
 		c, err = moveFrom(m.MoveSession)
+	case *logv1.Command_MoveSessions:
+		name = "move_sessions"
+		c, err = movesFrom(m.MoveSessions)
 	case *logv1.Command_CloseSessions:
 		name = "close_sessions"
 		c, err = closeFrom(m.CloseSessions)
-	case *logv1.Command_ForgetRequests:
-		name = "forget_requests"
-		c, err = session.ForgetRequests{UpToIndex: m.ForgetRequests.GetUpToIndex()}, noUnknownFields(m.ForgetRequests)
-	case *logv1.Command_Configure:
-		name = "configure"
-		c, err = configureFrom(m.Configure)
 	case *logv1.Command_ClaimIds:
 		name = "claim_ids"
 		c, err = claimFrom(m.ClaimIds)
-	case *logv1.Command_SetCapacity:
-		name = "set_capacity"
-		c, err = session.SetCapacity{Capacity: session.Capacity{
-			MaxSessions: m.SetCapacity.GetMaxSessions(), MaxBytes: m.SetCapacity.GetMaxStateBytes(),
-		}}, noUnknownFields(m.SetCapacity)
 	case *logv1.Command_UpgradeSession:
 		name = "upgrade_session"
 		c, err = upgradeFrom(m.UpgradeSession)
 	default:
+		name, c, err = clusterCommandFrom(of)
+	}
+	if name == "" {
 		return nil, errors.New("it is empty")
 	}
 	if err == nil {
@@ -158,6 +172,27 @@ func commandFrom(m *logv1.Command) (session.Command, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return c, nil
+}
+
+// clusterCommandFrom returns the command about the cluster as a whole, and its name; "" when there is none.
+func clusterCommandFrom(of *logv1.Command) (name string, c session.Command, err error) {
+	switch m := of.GetCommand().(type) {
+	case *logv1.Command_ForgetRequests:
+		name = "forget_requests"
+		c, err = session.ForgetRequests{UpToIndex: m.ForgetRequests.GetUpToIndex()}, noUnknownFields(m.ForgetRequests)
+	case *logv1.Command_Configure:
+		name = "configure"
+		c, err = configureFrom(m.Configure)
+	case *logv1.Command_SetCapacity:
+		name = "set_capacity"
+		c, err = session.SetCapacity{Capacity: session.Capacity{
+			MaxSessions: m.SetCapacity.GetMaxSessions(), MaxBytes: m.SetCapacity.GetMaxStateBytes(),
+		}}, noUnknownFields(m.SetCapacity)
+	case *logv1.Command_SetLogVersion:
+		name = "set_log_version"
+		c, err = session.SetLogVersion{Version: m.SetLogVersion.GetVersion()}, noUnknownFields(m.SetLogVersion)
+	}
+	return name, c, err
 }
 
 func openFrom(m *logv1.OpenSession) (session.Command, error) {
@@ -193,6 +228,28 @@ func moveFrom(m *logv1.MoveSession) (session.Command, error) {
 		ID: session.ID(m.GetId()), NewOwner: owner, Instance: m.GetInstance(), Attempt: m.GetAttempt(),
 		Named: m.GetNamed(), NamedLocal: m.GetNamedLocal(),
 	}, nil
+}
+
+func movesFrom(m *logv1.MoveSessions) (session.Command, error) {
+	if err := noUnknownFields(m); err != nil {
+		return nil, err
+	}
+	owner, err := nodeFrom("owner", m.GetOwner())
+	if err != nil {
+		return nil, err
+	}
+	n := len(m.GetIds())
+	switch {
+	case len(m.GetAttempts()) != n:
+		return nil, outOfRange("attempts", fmt.Sprintf("as many as ids, %d", n))
+	case len(m.GetNamed()) != n:
+		return nil, outOfRange("named", fmt.Sprintf("as many as ids, %d", n))
+	}
+	c := session.MoveSessions{NewOwner: owner, Instance: m.GetInstance(), Sessions: make([]session.Moving, n)}
+	for i, id := range m.GetIds() {
+		c.Sessions[i] = session.Moving{ID: session.ID(id), Attempt: m.GetAttempts()[i], Named: m.GetNamed()[i]}
+	}
+	return c, nil
 }
 
 func closeFrom(m *logv1.CloseSessions) (session.Command, error) {

@@ -40,6 +40,14 @@ func everyCommand() map[string]session.Command {
 			ID: 0x0304d3f642_7b0001, NewOwner: 2, Instance: 0xfedcba9876543210, Attempt: 300, Named: 7,
 			NamedLocal: true,
 		},
+		"move_sessions": session.MoveSessions{
+			NewOwner: 2, Instance: 0xfedcba9876543210, Sessions: []session.Moving{
+				{ID: 0x0304d3f642_7b0001, Attempt: 300, Named: 1 << 40},
+				{ID: 0x0304d3f642_7b0002, Attempt: 1, Named: 1},
+				{ID: 1<<56 | 7, Attempt: 128, Named: 127},
+			},
+		},
+		"set_log_version": session.SetLogVersion{Version: 2},
 		"close_sessions": session.CloseSessions{
 			Term: 7, Cause: session.CauseExpired, Credited: 1500 * time.Millisecond, MS: 20_736_012_345,
 			Sessions: []session.Closing{
@@ -121,6 +129,12 @@ func TestTheLargestCommandFitsAnEntry(t *testing.T) {
 		closing.Sessions = append(closing.Sessions,
 			session.Closing{ID: math.MaxInt64, Attachment: math.MaxUint64, LastTouchAge: math.MaxInt64})
 	}
+	moving := session.MoveSessions{NewOwner: session.MaxNode, Instance: math.MaxUint64}
+	for range session.MaxBatch {
+		moving.Sessions = append(moving.Sessions, session.Moving{
+			ID: math.MaxInt64, Attempt: math.MaxUint64, Named: math.MaxUint64,
+		})
+	}
 	for _, c := range []session.Command{
 		session.OpenSession{
 			Node: session.MaxNode, MS: session.MaxMS, Timeout: session.MaxTimeout, Labels: labels,
@@ -131,6 +145,7 @@ func TestTheLargestCommandFitsAnEntry(t *testing.T) {
 			Instance: math.MaxUint64, Attempt: math.MaxUint64, Since: math.MaxUint64,
 		},
 		closing,
+		moving,
 	} {
 		if data, err := EncodeEntry([]session.Command{c}); err != nil || len(data) > DefaultEntryBytes {
 			t.Errorf("an entry with one %T takes %d bytes, want at most %d (%v)", c, len(data), DefaultEntryBytes, err)
@@ -166,7 +181,7 @@ func drawCommand(t *rapid.T) session.Command {
 		) * time.Millisecond
 	})
 	id := rapid.Custom(func(t *rapid.T) session.ID { return session.ID(rapid.Uint64Min(1).Draw(t, "id")) })
-	switch rapid.IntRange(0, 7).Draw(t, "kind") {
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
 	case 0:
 		labels, err := session.NewLabels(rapid.MapOfN(rapid.StringMatching(`[a-z]{1,9}`), rapid.StringN(-1, -1, 64),
 			0, 9).Draw(t, "labels"))
@@ -197,6 +212,19 @@ func drawCommand(t *rapid.T) session.Command {
 			Credited: ms.Draw(t, "credited"), MS: rapid.Uint64().Draw(t, "ms"),
 			Sessions: rapid.SliceOfN(closing, 1, 9).Draw(t, "sessions"),
 		}
+	case 7:
+		moving := rapid.Custom(func(t *rapid.T) session.Moving {
+			return session.Moving{
+				ID: id.Draw(t, "id"), Attempt: rapid.Uint64Min(1).Draw(t, "attempt"),
+				Named: rapid.Uint64Min(1).Draw(t, "named"),
+			}
+		})
+		return session.MoveSessions{
+			NewOwner: node.Draw(t, "owner"), Instance: rapid.Uint64().Draw(t, "instance"),
+			Sessions: rapid.SliceOfN(moving, 1, 9).Draw(t, "sessions"),
+		}
+	case 8:
+		return session.SetLogVersion{Version: 2}
 	case 3:
 		return session.ForgetRequests{UpToIndex: rapid.Uint64().Draw(t, "index")}
 	case 5:
@@ -259,7 +287,8 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 		"sessions": session.CloseSessions{
 			Cause: session.CauseClosed, Sessions: make([]session.Closing, session.MaxCloseBatch+1),
 		},
-		"cause": session.CloseSessions{Cause: 9, Sessions: []session.Closing{{ID: 1}}},
+		"log version": session.SetLogVersion{Version: session.LogVersion + 1},
+		"cause":       session.CloseSessions{Cause: 9, Sessions: []session.Closing{{ID: 1}}},
 		"credited": session.CloseSessions{
 			Cause: session.CauseClosed, Credited: -1, Sessions: []session.Closing{{ID: 1}},
 		},

@@ -13,6 +13,22 @@ type step struct {
 	changes     []session.Change
 }
 
+// mostChanges returns how many changes commands make at most.
+func mostChanges(commands []session.Command) int {
+	n := 0
+	for _, c := range commands {
+		switch c := c.(type) {
+		case session.CloseSessions:
+			n += len(c.Sessions)
+		case session.MoveSessions:
+			n += len(c.Sessions)
+		case session.OpenSession, session.MoveSession, session.UpgradeSession:
+			n++
+		}
+	}
+	return n
+}
+
 func (s *step) apply(c session.Command) session.Result {
 	r := session.Result{Index: s.index, Term: s.term}
 	before := len(s.changes)
@@ -23,6 +39,8 @@ func (s *step) apply(c session.Command) session.Result {
 	case session.MoveSession:
 		r.Session, r.Err = s.move(c)
 		r.Repeated = r.Err == nil && len(s.changes) == before
+	case session.MoveSessions:
+		r.Moved = s.moves(c)
 	case session.CloseSessions:
 		r.Closed = s.close(c)
 	case session.ForgetRequests:
@@ -31,6 +49,8 @@ func (s *step) apply(c session.Command) session.Result {
 		s.configure(c)
 	case session.SetCapacity:
 		s.capacity = c.Capacity
+	case session.SetLogVersion:
+		s.version = max(s.version, c.Version)
 	case session.UpgradeSession:
 		r.Session, r.Err = s.upgrade(c)
 		r.Repeated = r.Err == nil && len(s.changes) == before
@@ -45,7 +65,7 @@ func (s *step) apply(c session.Command) session.Result {
 // open makes a session with a new id (O1) and attachment. A remembered request id returns the session of its first open
 // and changes nothing (O2), also when there is no room for a new session (O4).
 func (s *step) open(c session.OpenSession) (session.Session, error) {
-	if earlier, ok := s.requests.find(&request{id: c.RequestID}); ok {
+	if earlier, ok := s.requests.find(c.RequestID); ok {
 		if r, ok := s.session(earlier.session); ok {
 			return r.session(), nil
 		}
@@ -96,6 +116,21 @@ func (s *step) move(c session.MoveSession) (session.Session, error) {
 	r.owner, r.attachment, r.instance, r.attempt = c.NewOwner, s.attachment, c.Instance, c.Attempt
 	s.putSession(&r)
 	return s.changed(session.Moved, &r), nil
+}
+
+// moves moves several sessions, each as move does, in their order.
+func (s *step) moves(c session.MoveSessions) []session.MoveResult {
+	moved := make([]session.MoveResult, len(c.Sessions))
+	for i := range moved {
+		before := len(s.changes)
+		now, err := s.move(c.Each(i))
+		if err != nil {
+			moved[i].Err = err
+			continue
+		}
+		moved[i].Attachment, moved[i].Repeated = now.Attachment, len(s.changes) == before
+	}
+	return moved
 }
 
 // names reports whether c names the attachment. A move from a release before MoveSession.Named names every attachment.

@@ -45,6 +45,8 @@ const (
 	markThing        = 'M'
 	requestThing     = 'R'
 	certificateThing = 'C'
+	// versionThing comes before the log version, so that no capacity has the same bytes.
+	versionThing = 'V'
 )
 
 func (r *storedSession) canonical(b []byte) []byte {
@@ -93,6 +95,9 @@ func (t *tables) digest() [16]byte {
 	b = append(b, t.key[:]...)
 	if t.capacity != (session.Capacity{}) { // a zero capacity leaves the digest of releases before capacities
 		b = be64(b, t.capacity.MaxSessions, t.capacity.MaxBytes)
+	}
+	if t.version != 0 { // likewise
+		b = be64(append(b, versionThing), uint64(t.version))
 	}
 	sum := sha256.Sum256(b)
 	return [16]byte(sum[:16])

@@ -49,6 +49,14 @@ func encodeCommand(c session.Command) ([]byte, error) {
 	if err := check(c); err != nil {
 		return nil, err
 	}
+	if b, ok := quickEncode(c); ok {
+		return b, nil
+	}
+	return encodeGenerated(c)
+}
+
+// encodeGenerated is encodeCommand through the generated messages.
+func encodeGenerated(c session.Command) ([]byte, error) {
 	message, err := proto.MarshalOptions{Deterministic: true}.Marshal(commandProto(c))
 	if err != nil {
 		return nil, fmt.Errorf("encoding %T: %w", c, err)
@@ -69,9 +77,14 @@ func frame(encoded [][]byte) []byte {
 	for _, c := range encoded {
 		b = append(b, c...)
 	}
+	seal(b)
+	return b
+}
+
+// seal fills in the version and the checksum of an entry's payload, of which the message is complete.
+func seal(b []byte) {
 	b[0] = entryVersion
 	binary.LittleEndian.PutUint32(b[1:], checksum(b[frameSize:]))
-	return b
 }
 
 var (
@@ -114,8 +127,16 @@ func DecodeEntry(data []byte) ([]session.Command, error) {
 	if err := verifyChecksum(data); err != nil {
 		return nil, err
 	}
+	if commands, ok := quickDecode(data[frameSize:]); ok {
+		return commands, nil
+	}
+	return decodeGenerated(data[frameSize:])
+}
+
+// decodeGenerated returns the commands of an entry's message through the generated messages.
+func decodeGenerated(message []byte) ([]session.Command, error) {
 	var entry logv1.Entry
-	if err := proto.Unmarshal(data[frameSize:], &entry); err != nil {
+	if err := proto.Unmarshal(message, &entry); err != nil {
 		return nil, fmt.Errorf("entry message: %w", err)
 	}
 	if err := noUnknownFields(&entry); err != nil {

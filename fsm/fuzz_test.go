@@ -72,6 +72,11 @@ func FuzzDecodeEntry(f *testing.F) {
 		var commands []session.Command
 		var err error
 		inMemory().Hold(t, len(data), func() { commands, err = DecodeEntry(data) })
+		if quick, ok := quickDecode(message); ok {
+			if want, bad := decodeGenerated(message); bad != nil || !reflect.DeepEqual(quick, want) {
+				t.Fatalf("read %+v; the generated messages %+v, %v", quick, want, bad)
+			}
+		}
 		if err != nil {
 			return
 		}
@@ -92,7 +97,7 @@ func FuzzDecodeEntry(f *testing.F) {
 func FuzzApply(f *testing.F) {
 	base := furnished(f)
 	var first session.Session
-	base.tables.sessions.Scan(func(_ session.ID, r *storedSession) bool { first = r.session(); return false })
+	base.tables.sessions.ascend(0, func(r *storedSession) bool { first = r.session(); return false })
 	move := session.MoveSession{ID: first.ID, NewOwner: 9, Instance: 1, Attempt: 1}
 	f.Add(
 		joined(entryMessage(f, opening(7), opening(7)), entryMessage(f, move, move),

@@ -147,3 +147,21 @@ func golden(t *testing.T, name string, got []byte) []byte {
 	}
 	return want
 }
+
+// list returns all sessions in the order of their ids.
+func (s *sessions) list() []*storedSession {
+	var all []*storedSession
+	s.ascend(0, func(r *storedSession) bool {
+		copied := *r
+		all = append(all, &copied)
+		return true
+	})
+	return all
+}
+
+// list returns all requests, the oldest first.
+func (q *requests) list() []request {
+	var all []request
+	q.all(func(r request) bool { all = append(all, r); return true })
+	return all
+}

@@ -69,7 +69,7 @@ func counted(f *fakeFuture) map[string]int {
 }
 
 // While more opens come than the queue holds, the queue takes commands that end and move sessions, and the next entry
-// carries all of them.
+// carries all of them that change at most 1,024 sessions together.
 func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t
@@ -84,7 +84,7 @@ func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 				b.propose(t.Context(), moving(i+1)))
 		}
 		for range 4 { // the most closes that a leader's expirer has on their way
-			all = append(all, b.propose(t.Context(), closes(session.CauseExpired, session.MaxCloseBatch)))
+			all = append(all, b.propose(t.Context(), closes(session.CauseExpired, 200)))
 		}
 		all = append(all, b.propose(t.Context(), marked(1)))
 		b.raft.entry(0).apply()
@@ -119,6 +119,59 @@ func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 	})
 }
 
+// E3: in a storm of expiries, an entry ends at most 1,024 sessions, and as long as opens wait an eighth of the sessions
+// that it changes are theirs. So no open waits until the storm is over, and none for long behind one entry.
+func TestE3AStormLeavesOpensTheirShare(t *testing.T) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
+		t := b.t
+		b.propose(t.Context(), marked(0))
+		const batches, opens = 4, 1000
+		for range batches {
+			b.propose(t.Context(), closes(session.CauseExpired, session.MaxCloseBatch))
+		}
+		for i := range opens {
+			b.propose(t.Context(), openNumber(i))
+		}
+		b.raft.entry(0).apply()
+		opened := 0
+		for i := range batches {
+			f := b.raft.entry(i + 1)
+			if f == nil {
+				t.Fatalf("there is no entry %d", i+1)
+			}
+			got := counted(f)
+			if got["CloseSessions"] != 1 || got["OpenSession"] < session.MaxCloseBatch/8 ||
+				got["OpenSession"] > session.MaxCloseBatch/4 {
+				t.Errorf("entry %d carries %v, want 1,024 closes in one command and an eighth of opens", i+1, got)
+			}
+			opened += got["OpenSession"]
+			f.apply()
+		}
+		if got := counted(b.raft.entry(batches + 1)); got["OpenSession"] != opens-opened {
+			t.Errorf("behind the storm an entry carries %v, want %d opens", got, opens-opened)
+		}
+	})
+}
+
+// Closes of many sessions in small commands are bounded together as those in one.
+func TestAnEntryChangesABoundedNumberOfSessions(t *testing.T) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
+		t := b.t
+		b.propose(t.Context(), marked(0))
+		for range 30 {
+			b.propose(t.Context(), closes(session.CauseExpired, 100))
+		}
+		b.raft.entry(0).apply()
+		for i, want := range []int{11, 11, 8} {
+			f := b.raft.entry(i + 1)
+			if got := counted(f)["CloseSessions"]; got != want {
+				t.Errorf("entry %d carries %d closes of 100 sessions, want %d", i+1, got, want)
+			}
+			f.apply()
+		}
+	})
+}
+
 // An entry of opens alone carries as many commands as an entry of moves alone: no share is kept for an empty lane.
 func TestEntriesAreFullOfWhateverWaits(t *testing.T) {
 	for name, command := range map[string]func(int) session.Command{
@@ -142,7 +195,7 @@ func TestEntriesAreFullOfWhateverWaits(t *testing.T) {
 	}
 }
 
-// However many moves wait, waiting opens get an eighth of each entry's bytes.
+// However many moves wait, waiting opens get an eighth of each entry.
 func TestOpensAreNotStarved(t *testing.T) {
 	inBubble(t, ProposerConfig{MaxCommands: 64}, func(b *bench) {
 		t := b.t
@@ -162,7 +215,6 @@ func TestOpensAreNotStarved(t *testing.T) {
 				t.Fatalf("%d of %d opens were sent, and there is no further entry", seen, opens)
 			}
 			got := counted(f)
-			// A move has about as many bytes as an open without labels.
 			if got["OpenSession"] < 64/8-2 && seen+got["OpenSession"] < opens {
 				t.Errorf("entry %d carries %v, want an eighth to be opens", i, got)
 			}
@@ -324,4 +376,18 @@ func TestDeadlinesOfBothLanes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The share of arrivals that were given up is not there for later ones.
+func TestAShareThatWasGivenUpIsLost(t *testing.T) {
+	var l lanes
+	arrival := &proposal{kind: arrivals, work: 1}
+	l.push(arrival)
+	storm := &proposal{kind: leaderCommands, work: 1000}
+	l.push(storm)
+	l.take(storm)
+	l.remove(arrival)
+	if l.passed != 0 {
+		t.Errorf("%d sessions have passed an arrival that is gone", l.passed)
+	}
 }

@@ -88,6 +88,13 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 			r.Repeated = true
 		}
 		r.Session = s.Session
+	case session.MoveSessions:
+		for i := range c.Sessions {
+			one := m.apply(index, term, c.Each(i))
+			r.Moved = append(r.Moved, session.MoveResult{
+				Attachment: one.Session.Attachment, Repeated: one.Repeated, Err: one.Err,
+			})
+		}
 	case session.CloseSessions:
 		r.Closed = make([]bool, len(c.Sessions))
 		for i, named := range c.Sessions {
@@ -159,7 +166,10 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 	ids = append(ids, 1<<56|99<<16)
 	id := rapid.SampledFrom(ids)
 	switch rapid.SampledFrom(
-		[]string{"open", "open", "move", "close", "forget", "configure", "claim", "upgrade", "capacity"},
+		[]string{
+			"open", "open", "move", "moves", "close", "forget", "configure", "claim", "upgrade", "capacity",
+			"version",
+		},
 	).Draw(t, "kind") {
 	case "open":
 		c := session.OpenSession{
@@ -168,6 +178,17 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 		}
 		if rapid.Bool().Draw(t, "labelled") {
 			c.Labels = session.Labels{{Key: "k", Value: "v"}}
+		}
+		return c
+	case "version":
+		return session.SetLogVersion{Version: 2}
+	case "moves":
+		c := session.MoveSessions{NewOwner: node.Draw(t, "owner"), Instance: rapid.Uint64Max(2).Draw(t, "instance")}
+		for range rapid.IntRange(1, 5).Draw(t, "sessions") {
+			one := session.Moving{ID: id.Draw(t, "id"), Attempt: rapid.Uint64Range(1, 3).Draw(t, "attempt")}
+			present := max(m.sessions[one.ID].Attachment, 1)
+			one.Named = rapid.SampledFrom([]uint64{present, present, present + 1, max(present, 2) - 1}).Draw(t, "named")
+			c.Sessions = append(c.Sessions, one)
 		}
 		return c
 	case "move":
@@ -222,9 +243,14 @@ func checkResult(t *rapid.T, got, want session.Result) {
 	t.Helper()
 	if got.Index != want.Index || got.Term != want.Term || got.Repeated != want.Repeated || got.First != want.First ||
 		!reflect.DeepEqual(got.Session, want.Session) ||
-		!slices.Equal(got.Closed, want.Closed) || !errors.Is(got.Err, want.Err) {
+		!slices.Equal(got.Closed, want.Closed) || !slices.EqualFunc(got.Moved, want.Moved, sameMove) ||
+		!errors.Is(got.Err, want.Err) {
 		t.Fatalf("result is %+v\nwant      %+v", got, want)
 	}
+}
+
+func sameMove(got, want session.MoveResult) bool {
+	return got.Attachment == want.Attachment && got.Repeated == want.Repeated && errors.Is(got.Err, want.Err)
 }
 
 // One log on two replicas gives the same digest at each index (I6). A snapshot at any index and the rest of the log
@@ -300,8 +326,13 @@ func checkAgainst(t *rapid.T, r *replica, m *model) {
 			t.Fatalf("session %v has ended and still exists", id)
 		}
 	}
-	if got := len(r.tables.requests.items); got != len(m.requests) || got != r.tables.requests.byKey.Len() {
-		t.Fatalf("%d requests are remembered, %d by key, want %d", got, r.tables.requests.byKey.Len(), len(m.requests))
+	if got := r.Requests(); got != len(m.requests) {
+		t.Fatalf("%d requests are remembered, want %d", got, len(m.requests))
+	}
+	for id, want := range m.requests {
+		if got, ok := r.tables.requests.find(id); !ok || got.session != want.id || got.index != want.index {
+			t.Fatalf("request %x is %+v, %v; want %+v", id, got, ok, want)
+		}
 	}
 	if r.Attachment() != m.attachment || r.Sessions() != len(m.sessions) {
 		t.Fatalf("attachment %d, %d sessions; want %d, %d", r.Attachment(), r.Sessions(), m.attachment, len(m.sessions))
@@ -310,18 +341,20 @@ func checkAgainst(t *rapid.T, r *replica, m *model) {
 
 // rebuild adds all contents of from to the empty tables to.
 func rebuild(to, from *tables) {
-	to.attachment, to.key, to.capacity = from.attachment, from.key, from.capacity
+	to.attachment, to.key, to.capacity, to.version = from.attachment, from.key, from.capacity, from.version
 	for _, mark := range from.marks {
 		if mark != 0 {
 			to.setMark(mark)
 		}
 	}
-	from.sessions.Reverse(func(_ session.ID, r *storedSession) bool { to.putSession(r); return true })
+	for _, r := range slices.Backward(from.sessions.list()) {
+		to.putSession(r)
+	}
 	for _, c := range from.certificates.items {
 		to.addCertificate(c)
 	}
-	for _, q := range slices.Backward(from.requests.items) {
-		to.addRequest(q)
+	for _, q := range slices.Backward(from.requests.list()) {
+		to.addRequest(&q)
 	}
 }
 

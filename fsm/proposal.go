@@ -1,30 +1,48 @@
 package fsm
 
 import (
-	"container/list"
 	"time"
 
 	"holdfast/session"
 )
 
-// proposal is one command and the caller that waits for it.
+// proposal is one command, and the caller to tell what came of it.
 type proposal struct {
 	encoded []byte
 	kind    kind
+	// work is the number of sessions that the command is about: see workOf.
+	work int
 	// deadline is when the proposal is refused if it still waits in the queue.
 	deadline time.Time
-	// place is the proposal's element in its lane; nil once it has left the queue. Guarded by Proposer.mu.
-	place *list.Element
-	// abandoned says that the caller has gone. Guarded by Proposer.mu.
-	abandoned bool
-	// answer has room for the one answer.
-	answer chan answer
+	// done is called once with the answer, without a lock.
+	done func(session.Result, error)
+
+	// before and after are the proposal's neighbours in its lane, queued says that it is in its lane. Guarded by
+	// Proposer.mu.
+	before, after *proposal
+	queued        bool
+	// answered says that done has been called or is about to be, abandoned that the caller has gone. Guarded by
+	// Proposer.mu.
+	answered, abandoned bool
 }
 
 // answer is what a caller of Propose gets.
 type answer struct {
 	result session.Result
 	err    error
+}
+
+// refused are proposals that are not sent, and why.
+type refused struct {
+	proposals []*proposal
+	err       error
+}
+
+// tell tells the callers. It is called without a lock.
+func (r refused) tell() {
+	for _, q := range r.proposals {
+		q.done(session.Result{}, r.err)
+	}
 }
 
 // kind sorts commands by what bounds them. Each kind has its own bound in the queue, so a flood of one kind makes the
@@ -54,7 +72,7 @@ func kindOf(c session.Command) kind {
 			return leaderCommands
 		}
 		return endings
-	case session.MoveSession:
+	case session.MoveSession, session.MoveSessions:
 		return moves
 	case session.OpenSession, session.UpgradeSession, session.ClaimIDs:
 		return arrivals

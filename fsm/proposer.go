@@ -88,45 +88,80 @@ func orDefault[T int | time.Duration](v, otherwise T) T {
 	return v
 }
 
-// Propose appends c and waits until this node, which must lead, has applied it. The error is nil when c was applied;
-// Result.Err is then the state machine's refusal, if it refused. After [session.ErrOutcomeUnknown], c may have been
-// appended, or may still be. Every other error says that c was not appended and never will be (E4):
+// Submit proposes c and returns at once. It calls done exactly once, without a lock, when this node, which must lead,
+// has applied c, or with an error: commands that share an entry are told in the order in which they are applied. done
+// must return soon, and must not block; it may be called before Submit returns. After [session.ErrOutcomeUnknown], c
+// may have been appended, or may still be. Every other error says that c was not appended and never will be (E4):
 // [session.ErrNotLeader]; [session.ErrNoLeader] when another term begins, leadership is being handed over, or the log
-// does not move; [session.ErrStopping]; a [session.LimitError]; a [session.FieldError]; ctx's error.
+// does not move; [session.ErrStopping]; a [session.LimitError]; a [session.FieldError]. Result.Err is the state
+// machine's refusal, if it refused.
+func (p *Proposer) Submit(c session.Command, done func(session.Result, error)) {
+	q, err := p.proposal(c)
+	if err == nil {
+		q.done = done
+		err = p.enqueue(q)
+	}
+	if err != nil {
+		done(session.Result{}, fmt.Errorf("proposing: %w", err))
+	}
+}
+
+// Propose is [Proposer.Submit] for a caller that waits for the answer. When ctx ends before c was sent, c never will be
+// and the error is ctx's; when ctx ends later, the outcome is unknown.
 func (p *Proposer) Propose(ctx context.Context, c session.Command) (session.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return session.Result{}, fmt.Errorf("proposing: %w", err)
 	}
-	encoded, err := encodeCommand(c)
+	q, err := p.proposal(c)
 	if err != nil {
 		return session.Result{}, fmt.Errorf("proposing: %w", err)
 	}
-	q := &proposal{
-		encoded: encoded, kind: kindOf(c), deadline: time.Now().Add(p.cfg.Timeout), answer: make(chan answer, 1),
-	}
+	told := make(chan answer, 1)
+	q.done = func(result session.Result, err error) { told <- answer{result, err} }
 	if err := p.enqueue(q); err != nil {
 		return session.Result{}, fmt.Errorf("proposing: %w", err)
 	}
 	select {
-	case a := <-q.answer:
+	case a := <-told:
 		return a.result, a.err
 	case <-ctx.Done():
-		a := p.abandon(ctx, q)
-		return a.result, a.err
 	}
+	if err := p.abandon(ctx, q); err != nil {
+		return session.Result{}, err
+	}
+	a := <-told // it is there, or is being told
+	return a.result, a.err
+}
+
+// proposal returns the proposal of c, without whom to tell.
+func (p *Proposer) proposal(c session.Command) (*proposal, error) {
+	encoded, err := encodeCommand(c)
+	if err != nil {
+		return nil, err
+	}
+	return &proposal{
+		encoded: encoded, kind: kindOf(c), work: workOf(c), deadline: time.Now().Add(p.cfg.Timeout),
+	}, nil
 }
 
 // enqueue queues q. If q begins a term, enqueue first refuses every proposal in the queue.
 func (p *Proposer) enqueue(q *proposal) error {
+	former, err := p.push(q)
+	former.tell()
+	return err
+}
+
+// push is enqueue without telling the callers that it refuses.
+func (p *Proposer) push(q *proposal) (former refused, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.stopped:
-		return session.ErrStopping
+		return former, session.ErrStopping
 	case q.kind == termStarts:
-		p.refuse(fmt.Errorf("%w: another term begins", session.ErrNoLeader))
+		former = p.refuse(fmt.Errorf("%w: another term begins", session.ErrNoLeader))
 	case p.pending[q.kind] >= p.cfg.MaxProposals:
-		return &session.LimitError{
+		return former, &session.LimitError{
 			Name: q.kind.limit(), Limit: strconv.Itoa(p.cfg.MaxProposals),
 			RetryAfter: session.BusyRetryAfter,
 		}
@@ -134,7 +169,7 @@ func (p *Proposer) enqueue(q *proposal) error {
 	p.queue.push(q)
 	p.pending[q.kind]++
 	p.signal()
-	return nil
+	return former, nil
 }
 
 // signal wakes Run. It never blocks: a signal that Run has not taken yet is enough.
@@ -145,24 +180,30 @@ func (p *Proposer) signal() {
 	}
 }
 
-// abandon returns the answer for a caller whose ctx has ended. It takes a command back that has not been sent. The
-// outcome of a command that has been sent is unknown, unless its answer is already there.
-func (p *Proposer) abandon(ctx context.Context, q *proposal) answer {
+// abandon is called when the ctx of a caller has ended. It takes back a command that has not been sent, and returns
+// ctx's error. The outcome of a command that has been sent is unknown. It returns nil if the answer is there or is
+// being told.
+func (p *Proposer) abandon(ctx context.Context, q *proposal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case a := <-q.answer:
-		return a
-	default:
+	if q.answered {
+		return nil
 	}
-	if q.place != nil {
+	if q.queued {
 		p.queue.remove(q)
 		p.pending[q.kind]--
-		return answer{err: fmt.Errorf("proposing: %w", ctx.Err())}
+		return fmt.Errorf("proposing: %w", ctx.Err())
 	}
 	q.abandoned = true
 	p.stats.Unknown++
-	return answer{err: outcomeUnknown(ctx.Err().Error() + " while the entry was on its way")}
+	return outcomeUnknown(ctx.Err().Error() + " while the entry was on its way")
+}
+
+// Waiting reports whether commands wait for another entry than the one on its way.
+func (p *Proposer) Waiting() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.queue.next() != nil
 }
 
 // Stats returns the totals and the gauge.
@@ -176,17 +217,29 @@ func (p *Proposer) Stats() ProposerStats {
 	return s
 }
 
-// refuse answers every proposal in the queue with err: none was appended or ever will be (E4). The caller holds mu.
-func (p *Proposer) refuse(err error) {
-	a := answer{err: fmt.Errorf("proposing: %w", err)}
-	p.queue.each(func(*proposal) bool { return true }, func(q *proposal) { p.answer(q, a) })
+// refuse takes every proposal out of the queue: none was appended or ever will be (E4). The caller holds mu, and tells
+// the callers afterwards.
+func (p *Proposer) refuse(err error) refused {
+	return p.expel(func(*proposal) bool { return true }, fmt.Errorf("proposing: %w", err))
 }
 
-// answer gives a to the caller of q, which must have left the queue. The caller of answer holds mu.
-func (p *Proposer) answer(q *proposal, a answer) {
+// expel takes proposals from the front of each lane as long as they are wanted. The caller holds mu, and tells the
+// callers afterwards.
+func (p *Proposer) expel(wanted func(*proposal) bool, err error) refused {
+	r := refused{err: err}
+	p.queue.each(wanted, func(q *proposal) {
+		p.settle(q, err)
+		r.proposals = append(r.proposals, q)
+	})
+	return r
+}
+
+// settle notes that the caller of q, which must have left the queue, is about to be told. The caller of settle holds
+// mu.
+func (p *Proposer) settle(q *proposal, err error) {
 	p.pending[q.kind]--
-	if !q.abandoned && errors.Is(a.err, session.ErrOutcomeUnknown) {
+	q.answered = true
+	if !q.abandoned && errors.Is(err, session.ErrOutcomeUnknown) {
 		p.stats.Unknown++
 	}
-	q.answer <- a
 }

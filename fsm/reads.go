@@ -65,7 +65,7 @@ func (s *State) key() (session.Key, bool) {
 func (s *State) Sessions() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.tables.sessions.Len()
+	return s.tables.sessions.size()
 }
 
 // Usage returns what the state holds of the things that its capacity bounds.
@@ -75,11 +75,22 @@ func (s *State) Usage() session.Usage {
 	return s.tables.usage()
 }
 
+// LogVersion returns the version of log entries that every member reads as far as the log says, see
+// [session.SetLogVersion] and [session.SetCapacity].
+func (s *State) LogVersion() uint32 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.tables.version == 0 && s.tables.capacity != (session.Capacity{}) {
+		return 1
+	}
+	return s.tables.version
+}
+
 // Requests returns the number of request ids that the state remembers (O2).
 func (s *State) Requests() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return len(s.tables.requests.items)
+	return s.tables.requests.size()
 }
 
 // Room returns nil when the present state has room for c, or c adds nothing; otherwise a [session.LimitError]. It

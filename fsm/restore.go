@@ -47,7 +47,7 @@ func (s *State) Restore(from io.ReadCloser) error {
 		o.Restored()
 	}
 	s.progress.publish(v.index, v.tables.attachment)
-	s.logger.Info("snapshot restored", "index", v.index, "sessions", v.tables.sessions.Len())
+	s.logger.Info("snapshot restored", "index", v.index, "sessions", v.tables.sessions.size())
 	return nil
 }
 

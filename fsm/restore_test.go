@@ -145,8 +145,20 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		"no header":    {swap(header, mark), "record 0: mark: it comes before the header"},
 		"two headers":  {func(all []*logv1.Record) { all[1] = all[0] }, "record 1: header: the file has a second header"},
 		"newer version": {
+			set(header, func(m *logv1.Record) { m.GetHeader().Version = 4 }),
+			"record 0: header: snapshot version 4",
+		},
+		"log version in version 1": {
+			set(header, func(m *logv1.Record) { m.GetHeader().LogVersion = 2 }),
+			"record 0: header: a snapshot of version 1 must have no log version",
+		},
+		"version 3 of nothing": {
 			set(header, func(m *logv1.Record) { m.GetHeader().Version = 3 }),
-			"record 0: header: snapshot version 3",
+			"record 0: header: log version must be 2 to 2, which this release reads",
+		},
+		"log version of a later release": {
+			set(header, func(m *logv1.Record) { m.GetHeader().Version, m.GetHeader().LogVersion = 3, 3 }),
+			"record 0: header: log version must be 2 to 2, which this release reads",
 		},
 		"version 2 of nothing": {
 			set(header, func(m *logv1.Record) { m.GetHeader().Version = 2 }),

@@ -112,14 +112,23 @@ func (r *restorer) takeHeader(m *logv1.Header) error {
 	if err != nil {
 		return err
 	}
+	r.tables.version = m.GetLogVersion()
 	r.header, r.tables.key, r.tables.attachment, r.tables.capacity = m, key, m.GetAttachment(), capacity
 	return nil
 }
 
-// capacityFrom returns the capacity in a header, which only version 2 has.
+// capacityFrom returns the capacity in a header, and checks that the header has what its version says.
 func capacityFrom(m *logv1.Header) (session.Capacity, error) {
 	c := session.Capacity{MaxSessions: m.GetMaxSessions(), MaxBytes: m.GetMaxStateBytes()}
+	if v := m.GetVersion(); v < snapshotVersioned && m.GetLogVersion() != 0 {
+		return c, fmt.Errorf("a snapshot of version %d must have no log version", v)
+	}
 	switch m.GetVersion() {
+	case snapshotVersioned:
+		if err := checkLogVersion(m.GetLogVersion()); err != nil || c == (session.Capacity{}) {
+			return c, err
+		}
+		return c, checkCapacity(c)
 	case snapshotBounded:
 		return c, checkCapacity(c)
 	case snapshotPlain:
@@ -223,7 +232,7 @@ func (r *restorer) takeRequest(m *logv1.OpenRequest) error {
 		return err
 	}
 	q := &request{id: id, session: session.ID(m.GetSessionId()), index: m.GetIndex()}
-	if _, ok := r.tables.requests.find(q); ok {
+	if _, ok := r.tables.requests.find(q.id); ok {
 		return errors.New("the file has a second open_request with this request_id")
 	}
 	r.tables.addRequest(q)

@@ -86,16 +86,14 @@ func (t *tables) recount(pace func() error) (tally, error) {
 			return all, err
 		}
 	}
-	t.sessions.Scan(func(_ session.ID, r *storedSession) bool { return add(r.canonical(scratch), r.cost()) })
+	t.sessions.ascend(0, func(r *storedSession) bool { return add(r.canonical(scratch), r.cost()) })
 	for _, c := range t.certificates.items {
 		if err != nil || !add(c.canonical(scratch), session.CertificateBytes) {
 			return all, err
 		}
 	}
-	for _, q := range t.requests.items {
-		if err != nil || !add(q.canonical(scratch), session.RequestBytes) {
-			return all, err
-		}
+	if err == nil {
+		t.requests.all(func(q request) bool { return add(q.canonical(scratch), session.RequestBytes) })
 	}
 	return all, err
 }

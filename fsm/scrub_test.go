@@ -12,16 +12,28 @@ import (
 func damages() map[string]func(t *tables) {
 	return map[string]func(t *tables){
 		"session": func(t *tables) {
-			_, r, _ := t.sessions.Min()
-			r.attachment ^= 1 << 40
+			_, b, _ := t.sessions.blocks.Min()
+			b.base.attachment ^= 1 << 40
+		},
+		"record": func(t *tables) {
+			_, b, _ := t.sessions.blocks.Min()
+			b.records[1] ^= hasTimeout // the parts that the record has
+		},
+		"length of a record": func(t *tables) {
+			_, b, _ := t.sessions.blocks.Min()
+			b.records[0] ^= 1 << 7
 		},
 		"label": func(t *tables) {
-			_, r, _ := t.sessions.Min()
-			(*r.labels)[0].Value = "damaged"
+			_, b, _ := t.sessions.blocks.Min()
+			b.records[len(b.records)-1] ^= 1
+		},
+		"length of a label": func(t *tables) {
+			_, b, _ := t.sessions.blocks.Min()
+			b.records[len(b.records)-2] ^= 1 << 6
 		},
 		"mark":        func(t *tables) { t.marks[1] ^= 1 },
 		"certificate": func(t *tables) { t.certificates.items[0].age ^= 1 },
-		"request":     func(t *tables) { t.requests.items[0].session ^= 1 },
+		"request":     func(t *tables) { t.requests.pages[0].sessions[0] ^= 1 },
 		"sum":         func(t *tables) { t.sum.lo ^= 1 },
 		"bytes":       func(t *tables) { t.bytes ^= 1 << 40 },
 	}
@@ -41,6 +53,7 @@ func populated(t *testing.T) *replica {
 // D1: a scrub finds damage in each kind of thing. From then on the digest shows the damage, also after later entries.
 func TestScrub(t *testing.T) {
 	followsFromTheRest := []string{"sum", "bytes"} // a scrub repairs these
+	changesBytes := []string{"label", "record", "length of a record", "length of a label"}
 	for name, damage := range damages() {
 		t.Run(name, func(t *testing.T) {
 			s, sound := populated(t), populated(t)
@@ -63,7 +76,7 @@ func TestScrub(t *testing.T) {
 			if differs := got != want; differs == slices.Contains(followsFromTheRest, name) {
 				t.Errorf("digest is %x, and that of a sound state is %x", got, want)
 			}
-			if got, want := s.Usage().Bytes, sound.Usage().Bytes; got != want && name != "label" {
+			if got, want := s.Usage().Bytes, sound.Usage().Bytes; got != want && !slices.Contains(changesBytes, name) {
 				t.Errorf("%d bytes are counted, want %d as in a sound state", got, want)
 			}
 		})

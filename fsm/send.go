@@ -53,20 +53,25 @@ func (p *Proposer) send() *inFlight {
 func (p *Proposer) nextEntry() (proposals []*proposal, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	size := frameSize
-	var commands [][]byte
+	size, work := frameSize, 0
 	for q := p.queue.next(); q != nil && len(proposals) < p.cfg.MaxCommands; q = p.queue.next() {
-		if len(proposals) > 0 && size+len(q.encoded) > p.cfg.MaxBytes {
+		if len(proposals) > 0 && (size+len(q.encoded) > p.cfg.MaxBytes || work+q.work > entryWork) {
 			break
 		}
 		p.queue.take(q)
 		size += len(q.encoded)
-		proposals, commands = append(proposals, q), append(commands, q.encoded)
+		work += q.work
+		proposals = append(proposals, q)
 	}
 	if len(proposals) == 0 {
 		return nil, nil
 	}
-	data = frame(commands)
+	data = make([]byte, frameSize, size)
+	for _, q := range proposals {
+		data = append(data, q.encoded...)
+		q.encoded = nil
+	}
+	seal(data)
 	p.stats.Entries++
 	p.stats.Commands += uint64(len(proposals))
 	p.stats.Bytes += uint64(len(data))
@@ -93,33 +98,37 @@ func (p *Proposer) timeOut(f *inFlight) {
 		p.deliver(f, response{err: fmt.Errorf("no answer from raft for %v", p.cfg.Timeout)})
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.queue.each(func(q *proposal) bool { return !now.Before(q.deadline) },
-		func(q *proposal) { p.answer(q, answer{err: tooLate(p.cfg.Timeout)}) })
+	late := p.expel(func(q *proposal) bool { return !now.Before(q.deadline) }, tooLate(p.cfg.Timeout))
+	p.mu.Unlock()
+	late.tell()
 }
 
-// deliver answers the callers that wait for f.
+// deliver tells the callers that wait for f, in the order of the commands.
 func (p *Proposer) deliver(f *inFlight, r response) {
 	proposals := f.proposals
 	f.proposals = nil
 	results, err := r.results(len(proposals))
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	for _, q := range proposals {
+		p.settle(q, err)
+	}
+	p.mu.Unlock()
+	if err != nil {
+		refused{proposals, err}.tell()
+		return
+	}
 	for i, q := range proposals {
-		a := answer{err: err}
-		if err == nil {
-			a.result = results[i]
-		}
-		p.answer(q, a)
+		q.done(results[i], nil)
 	}
 }
 
 // stop refuses the commands in the queue, and all that come later.
 func (p *Proposer) stop() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.stopped = true
-	p.refuse(session.ErrStopping)
+	waiting := p.refuse(session.ErrStopping)
+	p.mu.Unlock()
+	waiting.tell()
 }
 
 // finish gives the entry on its way the rest of its time.

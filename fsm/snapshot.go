@@ -27,13 +27,15 @@ import (
 // The Trailer holds the number of records before it and the digest of the state. The same state gives the same bytes.
 //
 // A release that adds something to the format changes Header.version, so that older releases refuse the file and lose
-// nothing. Version 2 is version 1 with a capacity in the header. A state without a capacity is written as version 1,
-// which every release reads.
+// nothing. Version 2 is version 1 with a capacity in the header, version 3 has a log version there, and a capacity or
+// none. A state with neither is written as version 1, which every release reads, and a state without a log version as
+// version 2.
 const (
-	snapshotMagic   = "holdfast snapshot\n"
-	snapshotPlain   = 1
-	snapshotBounded = 2
-	maxRecordSize   = 64 << 10
+	snapshotMagic     = "holdfast snapshot\n"
+	snapshotPlain     = 1
+	snapshotBounded   = 2
+	snapshotVersioned = 3
+	maxRecordSize     = 64 << 10
 	// snapshotBuffer is the size of the buffer through which a snapshot is written or read.
 	snapshotBuffer = 64 << 10
 )
@@ -74,8 +76,12 @@ func writeSnapshot(w io.Writer, v *View) error {
 		Version: snapshotPlain, Index: v.index, Term: v.term, Attachment: t.attachment,
 		ClusterKey: keyBytes(t.key), Certificates: t.issued,
 		MaxSessions: t.capacity.MaxSessions, MaxStateBytes: t.capacity.MaxBytes,
+		LogVersion: t.version,
 	}
-	if t.capacity != (session.Capacity{}) {
+	switch {
+	case t.version != 0:
+		header.Version = snapshotVersioned
+	case t.capacity != (session.Capacity{}):
 		header.Version = snapshotBounded
 	}
 	rw.record(&logv1.Record{Record: &logv1.Record_Header{Header: header}})
@@ -89,10 +95,7 @@ func writeSnapshot(w io.Writer, v *View) error {
 	for _, c := range t.certificates.items {
 		rw.record(&logv1.Record{Record: &logv1.Record_Certificate{Certificate: certificateProto(c)}})
 	}
-	for _, r := range t.requests.items {
-		m := &logv1.OpenRequest{RequestId: r.id[:], SessionId: uint64(r.session), Index: r.index}
-		rw.record(&logv1.Record{Record: &logv1.Record_OpenRequest{OpenRequest: m}})
-	}
+	writeRequests(rw, t)
 	digest := t.digest()
 	trailer := &logv1.Trailer{Records: rw.count, Digest: digest[:]}
 	rw.record(&logv1.Record{Record: &logv1.Record_Trailer{Trailer: trailer}})
@@ -105,13 +108,23 @@ func writeSnapshot(w io.Writer, v *View) error {
 func writeSessions(w *recordWriter, t *tables) {
 	m := &logv1.Session{}
 	r := &logv1.Record{Record: &logv1.Record_Session{Session: m}}
-	t.sessions.Scan(func(_ session.ID, s *storedSession) bool {
+	t.sessions.ascend(0, func(s *storedSession) bool {
 		m.Id, m.Attachment, m.Owner, m.TimeoutMs = uint64(s.id), s.attachment, uint32(s.owner), s.timeoutMS
 		m.Instance, m.Attempt, m.OpenedIndex, m.OpenedMs = s.instance, s.attempt, s.openedIndex, s.openedMS
 		m.Labels = nil
 		if s.labels != nil {
 			m.Labels = labelsProto(*s.labels)
 		}
+		w.record(r)
+		return w.err == nil
+	})
+}
+
+func writeRequests(w *recordWriter, t *tables) {
+	m := &logv1.OpenRequest{}
+	r := &logv1.Record{Record: &logv1.Record_OpenRequest{OpenRequest: m}}
+	t.requests.all(func(q request) bool {
+		m.RequestId, m.SessionId, m.Index = append(m.RequestId[:0], q.id[:]...), uint64(q.session), q.index
 		w.record(r)
 		return w.err == nil
 	})

@@ -54,7 +54,7 @@ func same(t fataler, got, want *replica) {
 func contents(r *replica) map[string]any {
 	var sessions []storedSession
 	var labels []session.Labels
-	r.tables.sessions.Scan(func(_ session.ID, s *storedSession) bool {
+	r.tables.sessions.ascend(0, func(s *storedSession) bool {
 		copied := *s
 		copied.labels = nil
 		sessions = append(sessions, copied)
@@ -64,8 +64,9 @@ func contents(r *replica) map[string]any {
 	return map[string]any{
 		"sessions": sessions, "labels": labels, "marks": r.tables.marks, "attachment": r.tables.attachment,
 		"key":      r.tables.key,
-		"requests": values(r.tables.requests.items), "certificates": values(r.tables.certificates.items),
-		"issued": r.tables.issued, "term": r.term, "capacity": r.tables.capacity, "bytes": r.tables.bytes,
+		"requests": r.tables.requests.list(), "certificates": values(r.tables.certificates.items),
+		"issued": r.tables.issued, "term": r.term, "capacity": r.tables.capacity,
+		"version": r.tables.version, "bytes": r.tables.bytes,
 	}
 }
 
@@ -100,6 +101,28 @@ func TestGoldenSnapshotWithACapacity(t *testing.T) {
 	if got := records(t, old)[0].GetHeader(); got.GetVersion() != 2 || got.GetMaxSessions() != 2_000_000 ||
 		got.GetMaxStateBytes() != 2<<30 {
 		t.Errorf("the header is %v, want version 2 with the capacity", got)
+	}
+	same(t, restored(t, old), r)
+}
+
+// A state with a log version is written as version 3, with a capacity and without.
+func TestGoldenSnapshotWithALogVersion(t *testing.T) {
+	r := furnished(t)
+	r.do(t, session.SetLogVersion{Version: 2})
+	same(t, restored(t, r.snapshot(t)), r)
+	r.do(t, session.SetCapacity{Capacity: session.Capacity{MaxSessions: 2_000_000, MaxBytes: 2 << 30}})
+	b := r.snapshot(t)
+	file := golden(t, "snapshot_v3.hex", []byte(hexLines(b)))
+	old, err := hex.DecodeString(strings.Join(strings.Fields(string(file)), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := records(t, old)[0].GetHeader(); got.GetVersion() != 3 || got.GetLogVersion() != 2 ||
+		got.GetMaxSessions() != 2_000_000 {
+		t.Errorf("the header is %v, want version 3 with log version and capacity", got)
+	}
+	if got := restored(t, old); got.LogVersion() != 2 {
+		t.Errorf("the restored state has log version %d, want 2", got.LogVersion())
 	}
 	same(t, restored(t, old), r)
 }

@@ -101,7 +101,8 @@ func (s *State) Apply(l *raft.Log) any {
 		defer s.mu.Unlock()
 		return s.halted
 	}
-	at := step{tables: s.tables, index: l.Index, term: l.Term}
+	changes := make([]session.Change, 0, mostChanges(commands))
+	at := step{tables: s.tables, index: l.Index, term: l.Term, changes: changes}
 	results := make([]session.Result, len(commands))
 	for i, c := range commands {
 		results[i] = at.apply(c)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"unsafe"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -48,12 +47,6 @@ func observe(r *replica) *recorder {
 	o := new(recorder)
 	r.Observe(o)
 	return o
-}
-
-func TestRecordIsSmall(t *testing.T) {
-	if got := unsafe.Sizeof(storedSession{}); got > 64 {
-		t.Errorf("a session takes %d bytes, want at most 64: the next size class of the allocator is 80", got)
-	}
 }
 
 func TestObserverHearsEveryChangeInOrder(t *testing.T) {

@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"bytes"
 	"cmp"
 
 	"github.com/tidwall/btree"
@@ -9,8 +8,7 @@ import (
 	"holdfast/session"
 )
 
-// storedSession is a session in the tables. A cluster may hold a million, so it takes 64 bytes, a size class of Go's
-// allocator. It never changes once it is in the tree, because views share it: a move replaces it.
+// storedSession is what the tables keep of a session. They keep it packed (see [block]), so a storedSession is a copy.
 type storedSession struct {
 	id session.ID
 	// attachment, instance and attempt are those of the newest move (M1). Before the first move instance and attempt
@@ -91,5 +89,3 @@ func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {
 }
 
 func byCertificateID(a, b *certificate) bool { return cmp.Less(a.id, b.id) }
-
-func byRequestID(a, b *request) bool { return bytes.Compare(a.id[:], b.id[:]) < 0 }

@@ -1,10 +1,6 @@
 package fsm
 
-import (
-	"github.com/tidwall/btree"
-
-	"holdfast/session"
-)
+import "holdfast/session"
 
 // certificateLimit is the number of certificates that the tables keep. At 64 bytes and two references each they take
 // less than 12 MB. A client whose certificate has been dropped learns only that its session has ended.
@@ -12,20 +8,22 @@ const certificateLimit = 100_000
 
 // tables hold exactly what the log determines, without locks.
 type tables struct {
-	sessions *btree.Map[session.ID, *storedSession]
+	sessions sessions
 	// marks are the highest ids ever used, by node number (I7).
 	marks [session.MaxNode + 1]session.ID
 	// attachment is the newest attachment: it counts opens, moves and upgrades (M1).
 	attachment uint64
 	// key is the cluster key, zero while the cluster has none.
 	key      session.Key
-	requests journal[request]
+	requests requests
 	// certificates are the newest certificateLimit certificates.
 	certificates journal[certificate]
 	// issued counts the certificates ever issued, so it is the number of the next.
 	issued uint64
 	// capacity bounds what opens and upgrades add (O4).
 	capacity session.Capacity
+	// version is the version of log entries that every member reads, 0 as long as the log does not name one.
+	version uint32
 	// bytes and sum follow from the other fields. bytes counts against the capacity, sum goes into the digest.
 	bytes uint64
 	sum   setHash
@@ -35,24 +33,24 @@ type tables struct {
 
 func newTables() *tables {
 	return &tables{
-		sessions:     new(btree.Map[session.ID, *storedSession]),
-		requests:     newJournal(byRequestID),
+		sessions:     newSessions(),
+		requests:     newRequests(),
 		certificates: newJournal(byCertificateID),
 	}
 }
 
 // freeze returns a copy that never changes, for any number of concurrent readers. Its cost does not depend on the size
-// of the tables. Afterwards each part of the tree is copied once when it is first written to. A copy's journals cannot
-// find items by key.
+// of the tables. Afterwards each part of the sessions' tree is copied once when it is first written to. A copy finds
+// sessions by id, and neither requests nor certificates.
 func (t *tables) freeze() tables {
 	frozen := *t
-	frozen.sessions = t.sessions.Copy()
-	frozen.requests.byKey, frozen.certificates.byKey, frozen.scratch = nil, nil, nil
+	frozen.sessions, frozen.requests = t.sessions.freeze(), t.requests.freeze()
+	frozen.certificates.byKey, frozen.scratch = nil, nil
 	return frozen
 }
 
 func (t *tables) session(id session.ID) (*storedSession, bool) {
-	return t.sessions.Get(id)
+	return t.sessions.get(id)
 }
 
 func (t *tables) certificate(id session.ID) (*certificate, bool) {
@@ -76,7 +74,7 @@ func (t *tables) forgot(since uint64) bool {
 }
 
 func (t *tables) usage() session.Usage {
-	return session.Usage{Sessions: uint64(t.sessions.Len()), Bytes: t.bytes, Capacity: t.capacity}
+	return session.Usage{Sessions: uint64(t.sessions.size()), Bytes: t.bytes, Capacity: t.capacity}
 }
 
 // room returns a [session.LimitError] when c is refused for want of room. It returns nil when there is room, and when c
@@ -84,7 +82,7 @@ func (t *tables) usage() session.Usage {
 func (t *tables) room(c session.Command) error {
 	switch c := c.(type) {
 	case session.OpenSession:
-		if _, ok := t.requests.find(&request{id: c.RequestID}); ok {
+		if _, ok := t.requests.find(c.RequestID); ok {
 			return nil
 		}
 		return t.usage().Room(session.SessionBytes + c.Labels.Bytes() + session.RequestBytes)
@@ -102,7 +100,7 @@ func (t *tables) room(c session.Command) error {
 // Only the methods below change sessions, marks, requests and certificates. Each keeps sum and bytes up to date.
 
 func (t *tables) putSession(r *storedSession) {
-	old, replaced := t.sessions.Set(r.id, r)
+	old, replaced := t.sessions.set(r)
 	if replaced {
 		t.remove(old.canonical(t.scratch))
 		t.bytes -= old.cost()
@@ -112,7 +110,7 @@ func (t *tables) putSession(r *storedSession) {
 }
 
 func (t *tables) dropSession(r *storedSession) {
-	t.sessions.Delete(r.id)
+	t.sessions.drop(r.id)
 	t.remove(r.canonical(t.scratch))
 	t.bytes -= r.cost()
 }
@@ -133,8 +131,12 @@ func (t *tables) addRequest(r *request) {
 }
 
 func (t *tables) forgetRequests(upTo uint64) {
-	for len(t.requests.items) > 0 && t.requests.items[0].index <= upTo {
-		t.remove(t.requests.items[0].canonical(t.scratch))
+	for {
+		r, ok := t.requests.oldest()
+		if !ok || r.index > upTo {
+			return
+		}
+		t.remove(r.canonical(t.scratch))
 		t.requests.dropOldest()
 		t.bytes -= session.RequestBytes
 	}

@@ -16,7 +16,7 @@ func (v *View) Index() uint64 { return v.index }
 func (v *View) Attachment() uint64 { return v.tables.attachment }
 
 // Len returns the number of sessions.
-func (v *View) Len() int { return v.tables.sessions.Len() }
+func (v *View) Len() int { return v.tables.sessions.size() }
 
 // Session returns a session, false when there is none with that id.
 func (v *View) Session(id session.ID) (session.Session, bool) {
@@ -32,5 +32,5 @@ func (v *View) Ascend(after session.ID, yield func(session.Session) bool) {
 	if after == ^session.ID(0) {
 		return
 	}
-	v.tables.sessions.Ascend(after+1, func(_ session.ID, r *storedSession) bool { return yield(r.session()) })
+	v.tables.sessions.ascend(after+1, func(r *storedSession) bool { return yield(r.session()) })
 }

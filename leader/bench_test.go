@@ -51,6 +51,10 @@ func (population) Propose(context.Context, session.Command) (session.Result, err
 	return session.Result{}, session.ErrNotLeader
 }
 
+func (population) Submit(_ session.Command, done func(session.Result, error)) {
+	done(session.Result{}, session.ErrNotLeader)
+}
+
 func tracking(p population) *Tracker {
 	t := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits(2 * time.Second)}, p, p)
 	t.fill(context.Background(), p)

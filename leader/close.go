@@ -7,17 +7,89 @@ import (
 	"holdfast/session"
 )
 
-// close ends a session at its client's wish. The proposal outlives the stream, because only its outcome says whether
-// the mark is taken back (E4).
-func (q *requests) close(ctx context.Context, token *session.Token) (session.Reply, error) {
-	one, err := q.authentic(ctx, token)
-	if err != nil {
-		return session.Reply{}, err
+// maxCloses is how many closes that clients ask for share a command. It is well below [session.MaxCloseBatch], so that
+// opens get their share of an entry's bytes between two commands.
+const maxCloses = 256
+
+// closes gathers the closes that the requests of one message ask for, so that they share commands.
+type closes struct {
+	requests *requests
+	batch    []session.Closing
+	wanted   []wantedClose
+}
+
+// wantedClose is a close that a client asks for.
+type wantedClose struct {
+	token session.Token
+	done  answered
+}
+
+// add adds a session that is marked as closing.
+func (c *closes) add(one session.Closing, token session.Token, done answered) {
+	c.batch, c.wanted = append(c.batch, one), append(c.wanted, wantedClose{token, done})
+	if len(c.batch) == maxCloses {
+		c.submit()
 	}
+}
+
+// submit proposes what was added. The proposal outlives the stream, because only its outcome says whether the marks are
+// taken back (E4).
+func (c *closes) submit() {
+	q, batch, wanted := c.requests, c.batch, c.wanted
+	if len(batch) == 0 {
+		return
+	}
+	c.batch, c.wanted = nil, nil
+	q.log.Submit(q.closer.command(session.CauseClosed, batch), func(result session.Result, err error) {
+		if err = q.closer.conclude(batch, &result, err); err == nil {
+			err = q.decided(&result)
+		}
+		for i := range wanted {
+			w := &wanted[i]
+			switch {
+			case err != nil:
+				w.done(session.Reply{}, err)
+			case i >= len(result.Closed) || !result.Closed[i]:
+				w.done(session.Reply{}, q.leftAlone(&w.token))
+			default:
+				q.stats.closed.Add(1)
+				w.done(session.Reply{Term: result.Term, Index: result.Index}, nil)
+			}
+		}
+	})
+}
+
+// close ends a session at its client's wish: with the other closes of the message, or by itself if it had to wait for a
+// good round.
+func (q *requests) close(ctx context.Context, token *session.Token, ends *closes, done answered) {
+	one, shown, err := q.authentic(token)
+	switch {
+	case err != nil:
+		done(session.Reply{}, err)
+	case shown:
+		q.mark(token, &one, ends, done)
+	default:
+		q.wait(done, func() {
+			one, err := q.madeGlobal(ctx, token.ID)
+			if err != nil {
+				done(session.Reply{}, err)
+				return
+			}
+			alone := closes{requests: q}
+			q.mark(token, &one, &alone, done)
+			alone.submit()
+		})
+	}
+}
+
+// mark marks a session as closing and adds it to ends, if the token names its present attachment.
+func (q *requests) mark(token *session.Token, one *session.Session, ends *closes, done answered) {
 	if token.Local {
-		return session.Reply{}, session.MovedTo(one) // the session has become global since the token was made (L5)
+		// The session has become global since the token was made (L5).
+		done(session.Reply{}, session.MovedTo(*one))
+		return
 	}
-	c, err := q.registry.mark(token, &one)
+	c, err := q.registry.mark(token, one)
 	switch {
 	case errors.Is(err, session.ErrExpired):
 		err = q.notFiled(token.ID)
@@ -25,22 +97,10 @@ func (q *requests) close(ctx context.Context, token *session.Token) (session.Rep
 		err = q.leftAlone(token)
 	}
 	if err != nil {
-		return session.Reply{}, err
+		done(session.Reply{}, err)
+		return
 	}
-	lasting, cancel := q.term.context(ctx)
-	defer cancel()
-	result, err := q.closer.close(lasting, session.CauseClosed, []session.Closing{c})
-	if err == nil {
-		err = q.decided(&result)
-	}
-	if err == nil && (len(result.Closed) != 1 || !result.Closed[0]) {
-		err = q.leftAlone(token)
-	}
-	if err != nil {
-		return session.Reply{}, err
-	}
-	q.stats.closed.Add(1)
-	return session.Reply{Term: result.Term, Index: result.Index}, nil
+	ends.add(c, *token, done)
 }
 
 // notFiled returns why a session that the state showed is not in the queue. Either it has ended since, or the state

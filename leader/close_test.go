@@ -66,6 +66,31 @@ func TestE3Entries(t *testing.T) {
 	})
 }
 
+// E3: the shards have their turns, so that in a storm no shard waits until all shards before it are empty. The sessions
+// of nodes 1 and 2 are in two shards, and more of each are due than one entry ends.
+func TestE3EveryShardHasItsTurn(t *testing.T) {
+	inBubble(t, voters(1), func(w *world) {
+		const n = 3 * session.MaxCloseBatch
+		for i := range session.ID(n) {
+			w.has(1<<56|(i+1)<<10, 1)
+			w.has(2<<56|(i+1)<<10, 1)
+		}
+		w.join(1, prompt)
+		defer w.run()()
+		w.at(4250 * ms)
+		w.alive()
+		got := map[session.Node]int{}
+		for _, batch := range w.found[:4] {
+			for _, one := range batch {
+				got[one.ID.Node()]++
+			}
+		}
+		if got[1] != 2*session.MaxCloseBatch || got[2] != 2*session.MaxCloseBatch {
+			t.Errorf("the first four batches have %v sessions by node, want two batches of each", got)
+		}
+	})
+}
+
 func TestE3MarkedAtOnce(t *testing.T) {
 	trio(t, func(w *world) {
 		w.has(5, 3)

@@ -17,16 +17,26 @@ type closer struct {
 	stats      *counters
 }
 
-// close proposes to end a batch. It takes back the marks of sessions that the state machine left alone, and all marks
-// if the command certainly never takes effect. While the outcome is unknown the marks stay, until the log decides or
-// the term ends.
+// close proposes to end a batch, and returns what came of it.
 func (c *closer) close(ctx context.Context, cause session.Cause, batch []session.Closing) (session.Result, error) {
-	result, err := c.log.Propose(ctx, session.CloseSessions{
+	result, err := c.log.Propose(ctx, c.command(cause, batch))
+	return result, c.conclude(batch, &result, err)
+}
+
+// command returns the command that ends a batch.
+func (c *closer) command(cause session.Cause, batch []session.Closing) session.CloseSessions {
+	return session.CloseSessions{
 		Term: c.term.number, Cause: cause, Credited: c.heartbeats.credit(), MS: c.wall.ms(), Sessions: batch,
-	})
+	}
+}
+
+// conclude takes in what came of a batch. It takes back the marks of sessions that the state machine left alone, and
+// all marks if the command certainly never takes effect. While the outcome is unknown the marks stay, until the log
+// decides or the term ends.
+func (c *closer) conclude(batch []session.Closing, result *session.Result, err error) error {
 	if errors.Is(err, session.ErrOutcomeUnknown) {
 		c.stats.unknown.Add(uint64(len(batch)))
-		return result, err
+		return err
 	}
 	if err == nil {
 		err = result.Err
@@ -37,5 +47,5 @@ func (c *closer) close(ctx context.Context, cause session.Cause, batch []session
 			c.stats.returned.Add(1)
 		}
 	}
-	return result, err
+	return err
 }

@@ -35,6 +35,8 @@ type expirer struct {
 	seen   *ownerStates
 	// more says that sessions may expire that no entry had room for.
 	more bool
+	// first is the shard with which the next batch begins.
+	first int
 
 	flights sync.WaitGroup
 	flying  atomic.Int32
@@ -94,7 +96,8 @@ func (x *expirer) turned(states *ownerStates) bool {
 	return false
 }
 
-// take pops and marks at most limit sessions that may expire (E3).
+// take pops and marks at most limit sessions that may expire (E3). The shards have their turns: the next batch begins
+// with the shard after the one that this batch did not empty.
 func (x *expirer) take(now time.Duration, states *ownerStates, limit int) []session.Closing {
 	var batch []session.Closing
 	clear(x.owners[:])
@@ -115,10 +118,15 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) []sess
 		batch = append(batch, closing(it, now))
 		return due, session.Pop
 	}
-	for i := range x.registry.shards {
-		s := &x.registry.shards[i]
+	first := x.first
+	for i := range shardCount {
+		s := &x.registry.shards[(first+i)%shardCount]
 		s.mu.Lock()
+		full := x.more
 		s.queue.Take(now, judge)
+		if x.more && !full && limit > 0 {
+			x.first = (first + i + 1) % shardCount
+		}
 		if bucket, ok := s.queue.Next(); ok {
 			x.wants.until(bucket)
 		}

@@ -8,5 +8,14 @@ import (
 
 // Answer handles a request without a stream.
 func (t *Tracker) Answer(ctx context.Context, node session.Node, r *session.Request) (session.Reply, error) {
-	return t.requests.answer(ctx, node, r)
+	type outcome struct {
+		reply session.Reply
+		err   error
+	}
+	told := make(chan outcome, 1)
+	ends := closes{requests: t.requests}
+	t.requests.answer(ctx, node, r, &ends, func(reply session.Reply, err error) { told <- outcome{reply, err} })
+	ends.submit()
+	o := <-told
+	return o.reply, o.err
 }

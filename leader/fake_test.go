@@ -142,6 +142,18 @@ func (l *log) Propose(ctx context.Context, c session.Command) (session.Result, e
 	return l.apply(c, term), nil
 }
 
+// Submit applies a command at once, or beside the caller if answer decides.
+func (l *log) Submit(c session.Command, done func(session.Result, error)) {
+	l.mu.Lock()
+	answer := l.answer
+	l.mu.Unlock()
+	if answer == nil {
+		done(l.Propose(context.Background(), c))
+		return
+	}
+	go func() { done(l.Propose(context.Background(), c)) }()
+}
+
 // decides sets the function that decides the outcome of proposals from now on.
 func (l *log) decides(answer func(context.Context, session.Command) (session.Result, error, bool)) {
 	l.mu.Lock()
@@ -189,6 +201,19 @@ func (l *log) apply(c session.Command, in uint64) session.Result {
 		s.Owner, s.Attachment = c.NewOwner, v.attachment
 		v.sessions[c.ID], result.Session = s, s
 		changes = append(changes, session.Change{Kind: session.Moved, Session: s})
+	case session.MoveSessions:
+		for _, one := range c.Sessions {
+			s, ok := v.sessions[one.ID]
+			if !ok {
+				result.Moved = append(result.Moved, session.MoveResult{Err: &session.ExpiredError{ID: one.ID}})
+				continue
+			}
+			v.attachment++
+			s.Owner, s.Attachment = c.NewOwner, v.attachment
+			v.sessions[one.ID] = s
+			result.Moved = append(result.Moved, session.MoveResult{Attachment: s.Attachment})
+			changes = append(changes, session.Change{Kind: session.Moved, Session: s})
+		}
 	case session.CloseSessions:
 		for _, one := range c.Sessions {
 			s, ok := v.sessions[one.ID]
@@ -219,6 +244,8 @@ func proposed[C session.Command](l *log) (all []C, at []time.Duration) {
 
 // world is a tracker among fakes, in a bubble.
 type world struct {
+	// found are the batches that the expirer found, in their order.
+	found   [][]session.Closing
 	t       *testing.T
 	start   time.Time
 	view    *view
@@ -257,6 +284,7 @@ func newWorld(t *testing.T, members []session.Member) *world {
 		Limits:  session.Limits{Min: long, Max: 40 * time.Second},
 		Room:    func(session.Command) error { return locked(w.view, func() error { return w.view.full }) },
 		Written: w.written.Load,
+		Expires: func(found []session.Closing) { w.found = append(w.found, found) },
 	}, w.log, w.view)
 	return w
 }

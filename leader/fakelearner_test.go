@@ -52,8 +52,10 @@ func (m *member) Send(s session.LeaderMessage) error {
 	switch {
 	case s.Welcome != nil:
 		m.welcome = s.Welcome
-	case s.Reply != nil:
-		m.answers[s.Reply.Seq] = s.Reply
+	case len(s.Replies) > 0:
+		for i := range s.Replies {
+			m.answers[s.Replies[i].Seq] = &s.Replies[i]
+		}
 	case s.Heartbeat != nil:
 		m.beats = append(m.beats, s.Heartbeat)
 		m.w.line("%v  heartbeat %d to %d", m.w.now(), s.Heartbeat.Round, m.hello.Node)
@@ -173,7 +175,7 @@ func (m *member) last() *session.Heartbeat {
 
 // asks sends a request and waits until all goroutines are idle.
 func (m *member) asks(r session.Request) {
-	m.out <- session.LearnerMessage{Request: &r}
+	m.out <- session.LearnerMessage{Requests: []session.Request{r}}
 	synctest.Wait()
 }
 

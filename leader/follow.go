@@ -61,26 +61,42 @@ func (t *Tracker) admit(ctx context.Context, s *stream) (*stream, error) {
 
 // write sends heartbeats and replies, heartbeats first.
 func (t *Tracker) write(s *stream, link Link) error {
-	welcome := &session.Welcome{Term: t.term.number, Leader: t.cfg.Node}
+	welcome := &session.Welcome{Term: t.term.number, Leader: t.cfg.Node, PeerVersion: session.PeerVersion}
 	if err := link.Send(session.LeaderMessage{Welcome: welcome}); err != nil {
 		return fmt.Errorf("send welcome: %w", err)
 	}
 	for {
-		if beat := t.heartbeat(s); beat != nil {
-			if err := link.Send(session.LeaderMessage{Heartbeat: beat}); err != nil {
-				return fmt.Errorf("send heartbeat: %w", err)
-			}
+		more, err := t.writeNext(s, link)
+		if err != nil {
+			return err
+		}
+		if more && !s.stopped() {
+			continue // a heartbeat goes before further replies
 		}
 		select {
 		case <-s.done:
 			return nil
 		case <-s.beats:
-		case r := <-s.replies:
-			if err := link.Send(session.LeaderMessage{Reply: r}); err != nil {
-				return fmt.Errorf("send reply: %w", err)
-			}
+		case <-s.replied:
 		}
 	}
+}
+
+// writeNext sends the heartbeat if there is one, and one message of replies. It reports whether it sent replies.
+func (t *Tracker) writeNext(s *stream, link Link) (bool, error) {
+	if beat := t.heartbeat(s); beat != nil {
+		if err := link.Send(session.LeaderMessage{Heartbeat: beat}); err != nil {
+			return false, fmt.Errorf("send heartbeat: %w", err)
+		}
+	}
+	replies := s.waiting()
+	if len(replies) == 0 {
+		return false, nil
+	}
+	if err := link.Send(session.LeaderMessage{Replies: replies}); err != nil {
+		return false, fmt.Errorf("send replies: %w", err)
+	}
+	return true, nil
 }
 
 // heartbeat returns the heartbeat to send on s now, nil if there is none.
@@ -110,10 +126,10 @@ func (t *Tracker) read(ctx context.Context, s *stream, link Link) error {
 			if err := t.hear(s, m.Answer); err != nil {
 				return err
 			}
-		case m.Request != nil:
-			t.requests.serve(ctx, s, m.Request)
+		case len(m.Requests) > 0:
+			t.requests.serve(ctx, s, m.Requests)
 		default:
-			return fmt.Errorf("receive: message with neither answer nor request: %w", ErrProtocol)
+			return fmt.Errorf("receive: message with neither answer nor requests: %w", ErrProtocol)
 		}
 	}
 }

@@ -14,6 +14,9 @@ type Log interface {
 	// error says that it never was appended and never will be: E4 relies on that. Propose ends within a bound of its
 	// own.
 	Propose(ctx context.Context, c session.Command) (session.Result, error)
+	// Submit is Propose without a caller that waits. It returns at once and calls done once, without a lock, maybe
+	// before it returns. done returns soon and does not block.
+	Submit(c session.Command, done func(session.Result, error))
 }
 
 // View shows the tracker its node. Safe for concurrent use; its methods return at once.

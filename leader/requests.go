@@ -27,69 +27,105 @@ type requests struct {
 // slot.
 func arrives(r *session.Request) bool { return r.Open != nil || r.Upgrade != nil || r.Claim != nil }
 
-// serve starts the handling of a request, whose reply is sent on s. It refuses the request if all slots are taken.
-func (q *requests) serve(ctx context.Context, s *stream, r *session.Request) {
-	refuse := func(err error) { s.reply(&session.Reply{Seq: r.Seq, Err: err}) }
-	name, slots := "requests_per_stream", &s.others
-	if arrives(r) {
-		name, slots = "opens_per_stream", &s.arrivals
-	}
-	if slots.Add(1) > maxRequests {
-		slots.Add(-1)
-		refuse(&session.LimitError{Name: name, Limit: strconv.Itoa(maxRequests), RetryAfter: session.BusyRetryAfter})
+// answered is told the reply to a request, or the domain error that refuses it, once. It does not block.
+type answered func(session.Reply, error)
+
+// serve takes the requests of a message in their order. Their replies are sent on s. None costs a goroutine, but a
+// request that needs a good round. serve refuses a request if all slots are taken.
+func (q *requests) serve(ctx context.Context, s *stream, all []session.Request) {
+	if !q.handlers.begin() {
+		for i := range all {
+			s.reply(session.Reply{Seq: all[i].Seq, Err: &session.NotLeaderError{}})
+		}
 		return
 	}
-	started := q.handlers.start(func() {
-		defer slots.Add(-1)
-		reply, err := q.answer(ctx, s.hello.Node, r)
-		reply.Seq, reply.Err = r.Seq, err
+	defer q.handlers.end()
+	ends := closes{requests: q}
+	for i := range all {
+		r := &all[i]
+		if done := q.slot(s, r); done != nil {
+			q.answer(ctx, s.hello.Node, r, &ends, done)
+		}
+	}
+	ends.submit()
+}
+
+// slot takes a slot for a request, and returns what sends its reply and gives the slot back; nil if the request was
+// refused.
+func (q *requests) slot(s *stream, r *session.Request) answered {
+	name, slots, n, most := "requests_per_stream", &s.others, int32(1), int32(maxRequests)
+	switch {
+	case arrives(r):
+		name, slots = "opens_per_stream", &s.arrivals
+	case r.Resumes != nil:
+		name, slots, n, most = "moves_per_stream", &s.moving, int32(len(r.Resumes.Sessions)), maxMoving
+	}
+	seq := r.Seq
+	if slots.Add(n) > most {
+		slots.Add(-n)
+		s.reply(session.Reply{Seq: seq, Err: &session.LimitError{
+			Name: name, Limit: strconv.Itoa(int(most)), RetryAfter: session.BusyRetryAfter,
+		}})
+		return nil
+	}
+	return func(reply session.Reply, err error) {
+		reply.Seq, reply.Err = seq, err
 		if errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrMoved) {
 			// The learner tells its client once it has applied the end or the move too (N4), an end with its
 			// certificate.
 			reply.Index = q.view.CommitIndex()
 		}
-		s.reply(&reply)
-	})
-	if !started {
-		slots.Add(-1)
-		refuse(&session.NotLeaderError{})
+		s.reply(reply)
+		slots.Add(-n)
 	}
 }
 
-// answer handles a request of a node. The error is a domain error.
-func (q *requests) answer(ctx context.Context, node session.Node, r *session.Request) (session.Reply, error) {
+// answer handles a request of a node. The closes that it wants go to ends. The error is a domain error.
+func (q *requests) answer(ctx context.Context, node session.Node, r *session.Request, ends *closes, done answered) {
 	switch {
 	case r.Open != nil:
-		return q.open(ctx, node, r.Open)
+		q.open(node, r.Open, done)
 	case r.Resume != nil:
-		return q.resume(ctx, node, r.Resume)
+		q.resume(ctx, node, r.Resume, done)
 	case r.Close != nil:
-		return q.close(ctx, r.Close)
+		q.close(ctx, r.Close, ends, done)
 	case r.Read != nil:
-		return q.readIndex(ctx, r.Read)
+		q.wait(done, func() { done(q.readIndex(ctx, r.Read)) })
 	case r.Claim != nil:
-		return q.claim(ctx, node, r.Claim)
+		q.claim(node, r.Claim, done)
 	case r.Upgrade != nil:
-		return q.upgrade(ctx, node, r.Upgrade)
+		q.upgrade(node, r.Upgrade, done)
+	case r.Resumes != nil:
+		q.resumes(node, r.Resumes, done)
 	default:
-		return session.Reply{}, &session.FieldError{
-			Field: "request", Limit: "one of open, resume, close, read, claim and upgrade",
-		}
+		done(session.Reply{}, &session.FieldError{
+			Field: "request", Limit: "one of open, resume, close, read, claim, upgrade and resumes",
+		})
+	}
+}
+
+// wait runs f, which waits for a good round and then tells done, beside the caller.
+func (q *requests) wait(done answered, f func()) {
+	if !q.handlers.start(f) {
+		done(session.Reply{}, &session.NotLeaderError{})
 	}
 }
 
 // propose proposes a command whose result is a session or a block of ids.
-func (q *requests) propose(ctx context.Context, c session.Command) (session.Reply, error) {
-	result, err := q.log.Propose(ctx, c)
-	if err == nil {
-		err = q.decided(&result)
-	}
-	if err != nil {
-		return session.Reply{}, err
-	}
-	return session.Reply{
-		Term: result.Term, Index: result.Index, Session: result.Session, Repeated: result.Repeated, First: result.First,
-	}, nil
+func (q *requests) propose(c session.Command, done answered) {
+	q.log.Submit(c, func(result session.Result, err error) {
+		if err == nil {
+			err = q.decided(&result)
+		}
+		if err != nil {
+			done(session.Reply{}, err)
+			return
+		}
+		done(session.Reply{
+			Term: result.Term, Index: result.Index, Session: result.Session, Repeated: result.Repeated,
+			First: result.First,
+		}, nil)
+	})
 }
 
 // decided returns what a result means to the caller. Only the leader of the entry's own term, while it is in that term,
@@ -101,10 +137,11 @@ func (q *requests) decided(result *session.Result) error {
 	return result.Err
 }
 
-// authentic returns the session that a token names, if the token's credential is the session's.
-func (q *requests) authentic(ctx context.Context, token *session.Token) (session.Session, error) {
+// authentic returns the session that a token names, if the token's credential is the session's. It returns neither a
+// session nor an error for a local token of a session that this node's state does not show.
+func (q *requests) authentic(token *session.Token) (one session.Session, shown bool, err error) {
 	if !q.view.Verify(token.ID, token.Credential) {
-		return session.Session{}, session.ErrBadCredential
+		return session.Session{}, false, session.ErrBadCredential
 	}
 	// The attachment is read first. If the state had reached the token's attachment by then and does not hold the
 	// session, the session has ended. A leader that does not know yet that it was deposed may be behind (M5).
@@ -112,13 +149,13 @@ func (q *requests) authentic(ctx context.Context, token *session.Token) (session
 	one, ok := q.view.Session(token.ID)
 	switch {
 	case ok:
-		return one, nil
+		return one, true, nil
 	case token.Local:
-		return q.madeGlobal(ctx, token.ID)
+		return session.Session{}, false, nil
 	case token.Attachment > applied:
-		return session.Session{}, session.ErrLagging
+		return session.Session{}, false, session.ErrLagging
 	default:
-		return session.Session{}, &session.ExpiredError{ID: token.ID}
+		return session.Session{}, false, &session.ExpiredError{ID: token.ID}
 	}
 }
 
@@ -136,8 +173,5 @@ func (q *requests) madeGlobal(ctx context.Context, id session.ID) (session.Sessi
 
 // logVersion returns the newest form of log entries that every member reads, see [Tracker.LogVersion].
 func (q *requests) logVersion() uint32 {
-	if q.cfg.Written() >= session.LogVersion {
-		return session.LogVersion
-	}
-	return q.heartbeats.logVersion()
+	return max(q.cfg.Written(), q.heartbeats.logVersion())
 }

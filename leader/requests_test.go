@@ -246,7 +246,7 @@ func TestRequestsBounded(t *testing.T) {
 		defer w.run()()
 		for seq := range uint64(4097) {
 			m.out <- session.LearnerMessage{
-				Request: &session.Request{Seq: seq, Open: &session.OpenRequest{Timeout: long}},
+				Requests: []session.Request{{Seq: seq, Open: &session.OpenRequest{Timeout: long}}},
 			}
 		}
 		synctest.Wait()
@@ -283,7 +283,7 @@ func TestOpensThatWaitHoldUpNothingElse(t *testing.T) {
 		const waiting = 4097
 		for seq := range uint64(waiting) {
 			m.out <- session.LearnerMessage{
-				Request: &session.Request{Seq: seq, Open: &session.OpenRequest{Timeout: long}},
+				Requests: []session.Request{{Seq: seq, Open: &session.OpenRequest{Timeout: long}}},
 			}
 		}
 		synctest.Wait()
@@ -334,8 +334,14 @@ func TestLogVersion(t *testing.T) {
 		}
 		old.cut()
 		w.stream(session.Hello{Node: 3, Stream: 2, LogVersion: 1}, prompt)
+		if got := w.tracker.LogVersion(); got != 1 {
+			t.Errorf("version %d, want 1, which every node reads", got)
+		}
+		for n, stream := range map[session.Node]uint64{1: 2, 3: 3} {
+			w.stream(session.Hello{Node: n, Stream: stream, LogVersion: 9}, prompt)
+		}
 		if got := w.tracker.LogVersion(); got != session.LogVersion {
-			t.Errorf("version %d, want %d", got, session.LogVersion)
+			t.Errorf("version %d, want %d, which this release writes", got, session.LogVersion)
 		}
 	})
 }

@@ -325,7 +325,8 @@ func TestProtocol(t *testing.T) {
 func TestWelcome(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		defer w.run()()
-		if got := w.join(1, prompt).welcome; got == nil || *got != (session.Welcome{Term: term, Leader: 1}) {
+		want := session.Welcome{Term: term, Leader: 1, PeerVersion: session.PeerVersion}
+		if got := w.join(1, prompt).welcome; got == nil || *got != want {
 			t.Errorf("welcome = %+v", got)
 		}
 	})

@@ -14,7 +14,8 @@ const (
 	// maxRequests is the number of requests of one kind under way, see arrives; more are refused.
 	maxRequests = 4096
 	// maxReplies is the number of replies that wait to be sent; a learner that lets more wait loses its stream.
-	maxReplies = 2 * 2 * maxRequests
+	// A learner has at most 64 Ki requests out (learner/calls.go), of which each may be refused at once.
+	maxReplies = 2 * 64 << 10
 	// maxNotTaken is the number of touches not taken that wait for their confirmation; more cost the learner its
 	// stream, and the next stream starts complete (T3).
 	maxNotTaken = 1 << 16
@@ -24,11 +25,14 @@ const (
 type stream struct {
 	hello session.Hello
 	// beats wakes the writer when a heartbeat may be due.
-	beats   signal
-	replies chan *session.Reply
+	beats signal
+	// replied wakes the writer when replies wait.
+	replied signal
 	// arrivals counts the requests under way that make sessions, others all other requests under way.
 	arrivals, others atomic.Int32
-	once             sync.Once
+	// moving counts the sessions of requests under way that move many.
+	moving atomic.Int32
+	once   sync.Once
 	// reason is why the stream ended. It is set before done is closed, and read only after that.
 	reason error
 	// done is closed when the stream ends.
@@ -40,6 +44,8 @@ type stream struct {
 	mu sync.Mutex
 	// refused are the touches not taken that no heartbeat has named yet, in the order of their answers. Guarded by mu.
 	refused []refusal
+	// replies wait to be sent. Guarded by mu.
+	replies []session.Reply
 }
 
 // refusal is a touch that was not taken, and the round of its answer.
@@ -52,7 +58,7 @@ func newStream(hello session.Hello) *stream {
 	return &stream{
 		hello:   hello,
 		beats:   newSignal(),
-		replies: make(chan *session.Reply, maxReplies),
+		replied: newSignal(),
 		done:    make(chan struct{}),
 	}
 }
@@ -75,12 +81,30 @@ func (s *stream) stopped() bool {
 }
 
 // reply queues a reply. It ends the stream if the learner reads too slowly.
-func (s *stream) reply(r *session.Reply) {
-	select {
-	case s.replies <- r:
-	default:
-		s.stop(fmt.Errorf("send reply: %d replies wait: %w", maxReplies, ErrSlow))
+func (s *stream) reply(r session.Reply) {
+	s.mu.Lock()
+	full := len(s.replies) >= maxReplies
+	if !full {
+		s.replies = append(s.replies, r)
 	}
+	s.mu.Unlock()
+	if full {
+		s.stop(fmt.Errorf("send reply: %d replies wait: %w", maxReplies, ErrSlow))
+		return
+	}
+	s.replied.set()
+}
+
+// waiting takes replies to send in one message, in their order.
+func (s *stream) waiting() []session.Reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(len(s.replies), session.MaxPeerBatch)
+	some := s.replies[:n:n]
+	if s.replies = s.replies[n:]; len(s.replies) == 0 {
+		s.replies = nil // what was taken belongs to its message
+	}
+	return some
 }
 
 // refuse notes the touches of the answer to a round that were not taken (S1).

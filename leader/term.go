@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"context"
 	"fmt"
 	"sync"
 )
@@ -46,17 +45,4 @@ func (t *term) current() bool {
 		t.end(fmt.Errorf("lead term %d: this node is in term %d: %w", t.number, now, ErrTermOver))
 	}
 	return now == t.number
-}
-
-// context returns a context that outlives ctx and ends with the term: no tracker waits for what is decided later.
-func (t *term) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		select {
-		case <-t.over:
-			cancel()
-		case <-lasting.Done():
-		}
-	}()
-	return lasting, cancel
 }

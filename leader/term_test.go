@@ -1,12 +1,8 @@
 package leader
 
 import (
-	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
-
-	"holdfast/test/bubble"
 )
 
 // inTerm is a view whose node is in a term.
@@ -44,24 +40,4 @@ func TestTermEndsOnce(t *testing.T) {
 	if !errors.Is(led.reason, ErrRestored) {
 		t.Errorf("ended with %v, want %v", led.reason, ErrRestored)
 	}
-}
-
-// E4: a close outlives the stream that asked for it, and ends with the term.
-func TestTermContext(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		led := newTerm(7, &inTerm{term: 7})
-		stream, cut := context.WithCancel(t.Context())
-		lasting, cancel := led.context(stream)
-		defer cancel()
-		cut()
-		synctest.Wait()
-		if err := lasting.Err(); err != nil {
-			t.Errorf("the end of the stream ended it: %v", err)
-		}
-		led.end(ErrTermOver)
-		synctest.Wait()
-		if lasting.Err() == nil {
-			t.Error("it outlives the term")
-		}
-	})
 }

@@ -58,6 +58,7 @@ func (w *answerer) answer(beat *session.Heartbeat, all bool) error {
 		}
 		if a.Last {
 			clear(w.touches)
+			w.touches = roomFor(w.touches)
 			return nil
 		}
 	}

@@ -16,10 +16,14 @@ type applyWait struct {
 	bound time.Duration
 	// advanced is told when the state has applied more.
 	advanced *broadcast
+	// queue is for requests for which no goroutine waits.
+	queue *applyQueue
 }
 
 func newApplyWait(cfg *Config, state Progress) *applyWait {
-	return &applyWait{state: state, bound: cfg.LaggingWait, advanced: newBroadcast()}
+	return &applyWait{
+		state: state, bound: cfg.LaggingWait, advanced: newBroadcast(), queue: newApplyQueue(state, cfg.LaggingWait),
+	}
 }
 
 // seen waits until this node has applied what a client has seen (N4).

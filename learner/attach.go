@@ -13,14 +13,14 @@ func (t *TouchTable) attach(s session.Session, conn *connection, confirmed mark,
 	sh := t.shardOf(s.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	a := sh.serving[s.ID]
+	a := sh.serving.find(s.ID)
 	switch {
 	case a == nil || a.attachment < s.Attachment:
 		if a != nil {
-			a.ended, a.over = true, session.MovedTo(s)
+			a.end(session.MovedTo(s))
 		}
-		a = &attached{id: s.ID, attachment: s.Attachment, timeout: s.Timeout, shard: sh, conn: conn, last: now}
-		sh.serving[s.ID] = a
+		a = newAttached(&s, conn, now)
+		sh.serving.put(a)
 	case a.attachment > s.Attachment:
 		return nil
 	case conn != nil:
@@ -38,13 +38,11 @@ func (t *TouchTable) promote(s session.Session, from *local, confirmed mark) *at
 	sh := t.shardOf(s.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	a := &attached{
-		id: s.ID, attachment: s.Attachment, timeout: s.Timeout, shard: sh, conn: from.conn, last: from.last,
-		confirmed: confirmed,
-		local:     from.facts.Attachment, listed: true,
-	}
-	sh.serving[s.ID] = a
-	sh.touched = append(sh.touched, a)
+	a := newAttached(&s, from.conn, from.last)
+	a.confirmed = confirmed
+	a.more().local = from.facts.Attachment
+	sh.serving.put(a)
+	sh.list(a)
 	return a
 }
 
@@ -53,7 +51,7 @@ func (t *TouchTable) find(id session.ID) *attached {
 	s := t.shardOf(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.serving[id]
+	return s.serving.find(id)
 }
 
 // end stops serving a session, unless through the attachment keep, and returns the connection to tell. why is the
@@ -62,12 +60,12 @@ func (t *TouchTable) end(id session.ID, keep uint64, why error) (*connection, bo
 	s := t.shardOf(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.serving[id]
+	a := s.serving.find(id)
 	if a == nil || a.attachment == keep {
 		return nil, false
 	}
-	a.ended, a.over = true, why
-	delete(s.serving, id)
+	a.end(why)
+	s.serving.drop(id)
 	return a.conn, true
 }
 
@@ -77,8 +75,10 @@ func (t *TouchTable) all() []session.ID {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		for id := range s.serving {
-			ids = append(ids, id)
+		for _, a := range s.serving.slots {
+			if a != nil {
+				ids = append(ids, a.id)
+			}
 		}
 		s.mu.Unlock()
 	}
@@ -91,7 +91,7 @@ func (t *TouchTable) Len() int {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		n += len(s.serving)
+		n += s.serving.size()
 		s.mu.Unlock()
 	}
 	return n
@@ -101,10 +101,14 @@ func (t *TouchTable) Len() int {
 // speaking for the same connection. It returns nil when the session did not become global from that attachment, or is
 // not served here any more.
 func (t *TouchTable) upgraded(token session.Token) *attached {
-	if a := t.find(token.ID); a != nil && token.Local && a.local != 0 && a.local == token.Attachment {
-		return a
+	s := t.shardOf(token.ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.serving.find(token.ID)
+	if a == nil || !token.Local || a.rare == nil || a.rare.local == 0 || a.rare.local != token.Attachment {
+		return nil
 	}
-	return nil
+	return a
 }
 
 // translate returns the token of the attachment that a local one became, else the token itself.

@@ -79,7 +79,7 @@ func benchmarkTouchParallel(b *testing.B, arrange func([]*attached)) {
 	server := &Server{table: table, clock: newClock(&cfg, time.Now(), func() {})}
 	var connections []*connection
 	for len(served) > 0 {
-		c := &connection{server: server, events: &events{}, sessions: make(map[session.ID]*attached)}
+		c := &connection{server: server, events: &events{}}
 		for _, a := range served[:each] {
 			c.add(a)
 		}
@@ -190,14 +190,14 @@ func BenchmarkHeap(b *testing.B) {
 		table := NewTouchTable()
 		conns := make([]*connection, connections)
 		for i := range conns {
-			conns[i] = &connection{sessions: make(map[session.ID]*attached), locals: make(map[session.ID]*local)}
+			conns[i] = &connection{locals: make(map[session.ID]*local)}
 		}
 		for i := range sessions {
 			id := session.ID(1)<<56 | session.ID(i+1)<<16
 			c := conns[i%connections]
 			a := table.attach(session.Session{ID: id, Timeout: timeout, Attachment: uint64(i + 1)},
 				c, mark{tag: table.nextTag()}, 0)
-			c.sessions[id], c.all = a, append(c.all, a)
+			c.sessions.put(a)
 			if _, err := table.touch(a, 1); err != nil {
 				b.Fatal(err)
 			}

@@ -3,6 +3,8 @@ package learner
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"holdfast/session"
@@ -11,95 +13,161 @@ import (
 // maxPending is how many requests may wait for a leader's reply. Further ones are refused with a LimitError.
 const maxPending = 64 << 10
 
+// onReply is told what came of a request to the leader, once. An error other than [session.ErrOutcomeUnknown] says
+// that nothing was asked, or that the leader refused. It is called without a lock, also before the call that made the
+// request returns, and must return soon.
+type onReply func(session.Reply, error)
+
 // calls are the requests to a leader on one stream. Safe for concurrent use.
 type calls struct {
-	// out holds the requests to send. done is closed when the stream has ended.
-	out  chan session.Request
-	done chan struct{}
+	// wake has room for one signal: requests wait to be sent. done is closed when the stream has ended.
+	wake, done chan struct{}
 
 	mu sync.Mutex
 	// over is set when the stream has ended. guarded by mu
 	over bool
 	// seq is the newest request's. guarded by mu
 	seq uint64
+	// waiting are the requests to send, in the order of their numbers. guarded by mu
+	waiting []session.Request
 	// pending are the requests that have no reply yet. guarded by mu
-	pending map[uint64]chan session.Reply
+	pending map[uint64]onReply
 }
 
 func newCalls() *calls {
-	return &calls{
-		out: make(chan session.Request, 256), done: make(chan struct{}), pending: make(map[uint64]chan session.Reply),
+	return &calls{wake: make(chan struct{}, 1), done: make(chan struct{}), pending: make(map[uint64]onReply)}
+}
+
+// submit asks the leader, and tells done what came of it.
+func (c *calls) submit(request session.Request, done onReply) {
+	if _, err := c.begin(request, done); err != nil {
+		done(session.Reply{}, err)
 	}
 }
 
-// do asks the leader and returns its reply. An error other than ErrOutcomeUnknown says that nothing was asked, or that
-// the leader refused.
+// do asks the leader and returns its reply. The errors are those of [onReply], and ctx's while nothing was asked.
 func (c *calls) do(ctx context.Context, request session.Request) (session.Reply, error) {
-	waiting, seq, err := c.begin()
+	type outcome struct {
+		reply session.Reply
+		err   error
+	}
+	told := make(chan outcome, 1)
+	seq, err := c.begin(request, func(reply session.Reply, err error) { told <- outcome{reply, err} })
 	if err != nil {
 		return session.Reply{}, err
 	}
-	request.Seq = seq
 	select {
-	case c.out <- request:
+	case o := <-told:
+		return o.reply, o.err
 	case <-ctx.Done():
-		c.forget(seq)
-		return session.Reply{}, ctx.Err()
-	case <-c.done:
-		return session.Reply{}, session.ErrNoLeader
 	}
-	select {
-	case reply := <-waiting:
-		return reply, reply.Err
-	case <-ctx.Done():
-		c.forget(seq)
+	switch waits, sent := c.forget(seq); {
+	case !waits: // its outcome is there, or is being told
+		o := <-told
+		return o.reply, o.err
+	case !sent:
+		return session.Reply{}, ctx.Err()
+	default:
 		return session.Reply{}, fmt.Errorf("%w: %w", session.ErrOutcomeUnknown, ctx.Err())
-	case <-c.done:
-		return session.Reply{}, fmt.Errorf("%w: the stream to the leader ended", session.ErrOutcomeUnknown)
 	}
 }
 
-// begin numbers a request, and returns the channel that gets its reply.
-func (c *calls) begin() (chan session.Reply, uint64, error) {
+// begin queues a request, and returns its number. After an error done is never called.
+func (c *calls) begin(request session.Request, done onReply) (uint64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
-		return nil, 0, session.ErrNoLeader
+		return 0, session.ErrNoLeader
 	}
 	if len(c.pending) >= maxPending {
-		return nil, 0, &session.LimitError{
+		return 0, &session.LimitError{
 			Name: "requests_to_leader", Limit: fmt.Sprintf("%d in flight", maxPending),
 			RetryAfter: session.BusyRetryAfter,
 		}
 	}
 	c.seq++
-	waiting := make(chan session.Reply, 1)
-	c.pending[c.seq] = waiting
-	return waiting, c.seq, nil
+	request.Seq = c.seq
+	c.waiting = append(c.waiting, request)
+	c.pending[request.Seq] = done
+	notify(c.wake)
+	return request.Seq, nil
 }
 
-// reply passes a reply to the request that waits for it.
-func (c *calls) reply(reply session.Reply) {
+// take returns the requests to send in one message. They are on their way to the leader: from now on only a reply says
+// what came of them.
+func (c *calls) take() []session.Request {
 	c.mu.Lock()
-	waiting := c.pending[reply.Seq]
-	delete(c.pending, reply.Seq)
+	defer c.mu.Unlock()
+	n := min(len(c.waiting), session.MaxPeerBatch)
+	taken := c.waiting[:n:n]
+	if c.waiting = c.waiting[n:]; len(c.waiting) == 0 {
+		c.waiting = nil // what was taken belongs to its message
+	} else {
+		notify(c.wake) // heartbeats are answered before further requests are sent
+	}
+	return taken
+}
+
+// replies passes replies to the requests that wait for them, in their order.
+func (c *calls) replies(all []session.Reply) {
+	waiting := make([]onReply, len(all))
+	c.mu.Lock()
+	for i := range all {
+		waiting[i] = c.pending[all[i].Seq]
+		delete(c.pending, all[i].Seq)
+	}
 	c.mu.Unlock()
-	if waiting != nil {
-		waiting <- reply // has room for its one reply
+	for i, done := range waiting {
+		if done != nil {
+			done(all[i], all[i].Err)
+		}
 	}
 }
 
-// forget drops a request whose reply nobody waits for any more.
-func (c *calls) forget(seq uint64) {
+// forget drops a request whose outcome nobody waits for any more. It reports whether the request still waited for its
+// outcome, and whether it was taken to be sent.
+func (c *calls) forget(seq uint64) (waits, sent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, waits = c.pending[seq]; !waits {
+		return false, false
+	}
 	delete(c.pending, seq)
+	i, unsent := slices.BinarySearchFunc(c.waiting, seq, bySeq)
+	if unsent {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+	}
+	return true, !unsent
 }
 
-// finish ends every request that waits, because the stream has ended.
+func bySeq(r session.Request, seq uint64) int {
+	switch {
+	case r.Seq < seq:
+		return -1
+	case r.Seq > seq:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// finish ends every request that waits, in the order of their numbers, because the stream has ended.
 func (c *calls) finish() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.over = true
+	unsent := c.seq + 1
+	if len(c.waiting) > 0 {
+		unsent = c.waiting[0].Seq
+	}
+	pending := c.pending
+	c.waiting, c.pending = nil, nil
 	close(c.done)
+	c.mu.Unlock()
+	for _, seq := range slices.Sorted(maps.Keys(pending)) {
+		err := session.ErrNoLeader
+		if seq < unsent {
+			err = fmt.Errorf("%w: the stream to the leader ended", session.ErrOutcomeUnknown)
+		}
+		pending[seq](session.Reply{}, err)
+	}
 }

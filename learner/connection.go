@@ -3,9 +3,8 @@ package learner
 import (
 	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/session"
@@ -18,12 +17,12 @@ type connection struct {
 	events session.Events
 	// told is the health of the node that the client was told last. guarded by clients.mu
 	told health
+	// over is set when the connection has ended.
+	over atomic.Bool
 
 	mu sync.Mutex
 	// sessions are the global sessions of this connection, and for a moment some that have ended. guarded by mu
-	sessions map[session.ID]*attached
-	// all are the same in the order of their shards, and some that have ended; nil after an addition. guarded by mu
-	all []*attached
+	sessions attachedSet
 	// locals are the local sessions of this connection, and for a moment some that have ended. guarded by mu
 	locals map[session.ID]*local
 }
@@ -34,12 +33,21 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 	if o.Local {
 		return c.openLocal(ctx, o)
 	}
+	return c.ask(ctx, session.Request{Open: &o}, session.Token{})
+}
+
+// ask asks the leader for an open or a resume, and serves the session once this node has applied it too (M3). t is the
+// token of a resume.
+func (c *connection) ask(ctx context.Context, r session.Request, t session.Token) (session.Grant, error) {
 	received := c.server.clock.look()
-	reply, err := c.server.upstream.ask(ctx, session.Request{Open: &o})
+	reply, err := c.server.upstream.ask(ctx, r)
 	if err != nil {
-		return session.Grant{}, c.server.registry.explain(ctx, reply, err, session.Token{})
+		return session.Grant{}, c.server.registry.explain(ctx, reply, err, t)
 	}
-	return c.serve(ctx, reply, received)
+	if err := c.server.wait.index(ctx, reply.Index); err != nil {
+		return session.Grant{}, err
+	}
+	return c.serve(reply, received)
 }
 
 // Resume moves a session here through the leader and serves it once this node has applied the move. A local session of
@@ -62,12 +70,7 @@ func (c *connection) Resume(ctx context.Context, r session.ResumeRequest) (sessi
 	if err := c.server.wait.seen(ctx, r.Seen); err != nil { // a local session has become global since
 		return session.Grant{}, err
 	}
-	received := c.server.clock.look()
-	reply, err := c.server.upstream.ask(ctx, session.Request{Resume: &r})
-	if err != nil {
-		return session.Grant{}, c.server.registry.explain(ctx, reply, err, r.Token)
-	}
-	return c.serve(ctx, reply, received)
+	return c.ask(ctx, session.Request{Resume: &r}, r.Token)
 }
 
 // mayResume refuses at once what a read-only node would refuse later (N2), and waits for what the client has seen (N4).
@@ -84,14 +87,11 @@ func (s *Server) mayResume(ctx context.Context, r session.ResumeRequest) error {
 	}
 }
 
-// serve begins to serve an attachment that the leader has applied and granted, once this node has applied it too (M3).
-// A request that an earlier entry had already done confirms no touch (S2). The repeat of an open that went through
-// another node leaves the session there (O2).
-func (c *connection) serve(ctx context.Context, reply session.Reply, received time.Duration) (session.Grant, error) {
+// serve begins to serve an attachment that the leader has applied and granted. The caller has waited until this node
+// has applied it too (M3). A request that an earlier entry had already done confirms no touch (S2). The repeat of an
+// open that went through another node leaves the session there (O2).
+func (c *connection) serve(reply session.Reply, received time.Duration) (session.Grant, error) {
 	s := c.server
-	if err := s.wait.index(ctx, reply.Index); err != nil {
-		return session.Grant{}, err
-	}
 	credential, ok := s.view.Credential(reply.Session.ID)
 	if !ok {
 		return session.Grant{}, session.ErrLagging
@@ -116,7 +116,7 @@ func (c *connection) serve(ctx context.Context, reply session.Reply, received ti
 	c.add(a)
 	if confirmed.tag != 0 {
 		// The client counts from its sending of the request, so the full promise is safe (S3 with k = r).
-		grant.SafeFor = safeFor(a.timeout, 0)
+		grant.SafeFor = safeFor(a.timeout(), 0)
 	}
 	return grant, nil
 }
@@ -150,11 +150,13 @@ func (c *connection) add(a *attached) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if newer := c.sessions[a.id]; newer != nil && newer.attachment > a.attachment {
+	if c.over.Load() {
+		return // what has ended keeps no sessions
+	}
+	if newer := c.sessions.find(a.id); newer != nil && newer.attachment > a.attachment {
 		return
 	}
-	c.sessions[a.id] = a
-	c.all = nil
+	c.sessions.put(a)
 }
 
 // forget drops sessions that have ended, unless a newer attachment is served through this connection. The caller first
@@ -164,8 +166,8 @@ func (c *connection) forget(ids []session.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range ids {
-		if a := c.sessions[id]; a != nil && c.server.table.find(id) != a {
-			delete(c.sessions, id)
+		if a := c.sessions.find(id); a != nil && c.server.table.find(id) != a {
+			c.sessions.drop(id)
 		}
 		if s := c.locals[id]; s != nil && !c.server.local.serves(s) {
 			delete(c.locals, id)
@@ -193,15 +195,10 @@ func (c *connection) Touch(ids []session.ID) session.Touched {
 // The client may hear of its end only after this answer, and must not take the promise of the other sessions for its
 // own (I3). Called with mu held.
 func (c *connection) touchAll(now time.Duration) session.Touched {
-	if c.all == nil {
-		c.all = slices.SortedFunc(maps.Values(c.sessions), func(a, b *attached) int {
-			return cmp.Or(cmp.Compare(a.shard.number, b.shard.number), cmp.Compare(a.id, b.id))
-		})
-	}
 	var out outcome
-	c.all = c.server.table.touchAll(c.all, now, &out)
+	c.server.table.touchAll(&c.sessions, now, &out)
 	for _, ended := range out.failures {
-		delete(c.sessions, ended.ID)
+		c.sessions.drop(ended.ID)
 	}
 	if len(c.locals) > 0 {
 		c.server.local.heardAll(c.locals, now, &out)
@@ -211,7 +208,7 @@ func (c *connection) touchAll(now time.Duration) session.Touched {
 
 // touchOne touches the session with an id. Called with mu held.
 func (c *connection) touchOne(id session.ID, now time.Duration) (time.Duration, error) {
-	if a := c.sessions[id]; a != nil {
+	if a := c.sessions.find(id); a != nil {
 		return c.touch(a, now)
 	}
 	s := c.locals[id]
@@ -229,7 +226,7 @@ func (c *connection) touchOne(id session.ID, now time.Duration) (time.Duration, 
 func (c *connection) touch(a *attached, now time.Duration) (time.Duration, error) {
 	safe, err := c.server.table.touch(a, now)
 	if err != nil {
-		delete(c.sessions, a.id)
+		c.sessions.drop(a.id)
 	}
 	return safe, err
 }
@@ -358,5 +355,12 @@ func (c *connection) Upgrade(ctx context.Context, t session.Token) (session.Gran
 	return session.Grant{Session: now, Token: t, SafeFor: safe}, nil
 }
 
-// Disconnect ends the connection. Its sessions live on.
-func (c *connection) Disconnect() { c.server.clients.remove(c) }
+// Disconnect ends the connection. Its sessions live on. It serves none that was asked for and is not granted yet. The
+// table refers to the connection as long as the sessions live, so the connection does not keep them.
+func (c *connection) Disconnect() {
+	c.over.Store(true)
+	c.server.clients.remove(c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sessions = attachedSet{}
+}

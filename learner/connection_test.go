@@ -15,7 +15,7 @@ func TestConnectionsForgetWhatHasEnded(t *testing.T) {
 		w.open(1, 1)
 		w.open(2, 2)
 		w.move(2, 9)
-		if got := len(w.conn.sessions); got != 1 {
+		if got := w.conn.sessions.size(); got != 1 {
 			t.Errorf("the connection holds %d sessions, want 1", got)
 		}
 	})
@@ -38,7 +38,7 @@ func TestOfTwoResumesTheNewerIsTouched(t *testing.T) {
 			t.Fatal(err)
 		}
 		moved(3)
-		if _, err := w.conn.serve(t.Context(), session.Reply{Session: s}, w.server.clock.look()); err != nil {
+		if _, err := w.conn.serve(session.Reply{Session: s}, w.server.clock.look()); err != nil {
 			t.Fatal(err)
 		}
 		w.conn.add(older)

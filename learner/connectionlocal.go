@@ -47,7 +47,7 @@ func (c *connection) grantGlobal(ctx context.Context, id session.ID) (session.Gr
 		s.beats.vouched() < now.Attachment {
 		return session.Grant{}, session.ErrLagging // moved here, and no leader has said that it applied the move
 	}
-	return c.serve(ctx, session.Reply{Session: now, Repeated: true}, s.clock.look())
+	return c.serve(session.Reply{Session: now, Repeated: true}, s.clock.look())
 }
 
 // grantLocal begins to serve a local session through c if this node still has it; the error says why not. It holds c's

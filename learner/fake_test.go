@@ -175,6 +175,7 @@ type fakeLeader struct {
 	ended    chan struct{}
 	once     sync.Once
 	round    uint64
+	asked    []session.Request // that request has not returned yet
 }
 
 var errLinkEnded = errors.New("link ended")
@@ -187,7 +188,7 @@ func newFakeLeader(t *testing.T) *fakeLeader {
 		toLeader: make(chan session.LearnerMessage, 16),
 		ended:    make(chan struct{}),
 	}
-	l.toRelay <- session.LeaderMessage{Welcome: &session.Welcome{Term: 1, Leader: 2}}
+	l.toRelay <- session.LeaderMessage{Welcome: &session.Welcome{Term: 1, Leader: 2, PeerVersion: session.PeerVersion}}
 	return l
 }
 
@@ -249,14 +250,21 @@ func (l *fakeLeader) beat(b session.Heartbeat) answer {
 // request returns the next request that the relay forwards.
 func (l *fakeLeader) request() session.Request {
 	l.t.Helper()
-	m := <-l.toLeader
-	if m.Request == nil {
-		l.t.Fatalf("got %+v, want a request", m)
+	if len(l.asked) == 0 {
+		m := <-l.toLeader
+		if len(m.Requests) == 0 {
+			l.t.Fatalf("got %+v, want a request", m)
+		}
+		l.asked = m.Requests
 	}
-	return *m.Request
+	r := l.asked[0]
+	l.asked = l.asked[1:]
+	return r
 }
 
-func (l *fakeLeader) reply(r session.Reply) { l.toRelay <- session.LeaderMessage{Reply: &r} }
+func (l *fakeLeader) reply(r session.Reply) {
+	l.toRelay <- session.LeaderMessage{Replies: []session.Reply{r}}
+}
 
 // answer is a whole answer: the last message of it, and the touches of all.
 type answer struct {

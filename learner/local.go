@@ -256,6 +256,15 @@ func (l *Local) has(id session.ID) bool {
 	return l.serving[id] != nil
 }
 
+// unknown reports whether a session is not a local one of this node, and was none lately.
+func (l *Local) unknown(id session.ID) bool {
+	if l.has(id) {
+		return false
+	}
+	_, ended := l.certificate(id)
+	return !ended
+}
+
 // decides reports whether only this node knows the session's state, and the log knows nothing of it. So it is for a
 // local session without an upgrade under way, and for one that ended as a local session.
 func (l *Local) decides(id session.ID) bool {

@@ -133,10 +133,9 @@ func TestLocalSessionsAreListed(t *testing.T) {
 			for {
 				select {
 				case m := <-w.leader.toLeader:
+					r := m.Requests[0]
 					w.leader.reply(
-						session.Reply{
-							Seq: m.Request.Seq, Remaining: make([]time.Duration, len(m.Request.Read.Remaining)),
-						},
+						session.Reply{Seq: r.Seq, Remaining: make([]time.Duration, len(r.Read.Remaining))},
 					)
 				case <-ctx.Done():
 					return

@@ -55,6 +55,12 @@ func TestN2RefusedBeforeAnythingIsAsked(t *testing.T) {
 				_, err := w.conn.Upgrade(ctx, g.Token)
 				return err
 			},
+			"open that waits for no one": func() error {
+				told := errors.New("not told")
+				w.server.upstream.submit(session.Request{Open: &session.OpenRequest{Timeout: timeout}},
+					func(_ session.Reply, err error) { told = err })
+				return told
+			},
 			"claim": func() error {
 				_, err := w.server.AllocateIDs(ctx, session.ClaimRequest{Count: 1})
 				return err

@@ -74,14 +74,24 @@ func (r *registry) notHere(id session.ID) error {
 // A leader that has committed the upgrade of a session but not applied it says that the session has ended. When this
 // node's state has the session, the refusal is session.ErrLagging instead (M5).
 func (r *registry) explain(ctx context.Context, reply session.Reply, err error, t session.Token) error {
-	gone := (*session.ExpiredError)(nil)
-	if ended := errors.As(err, &gone); !ended && !errors.Is(err, session.ErrMoved) {
+	if !ofTheLog(err) {
 		return err
 	}
 	if behind := r.wait.index(ctx, reply.Index); behind != nil {
 		return behind
 	}
-	if gone == nil || gone.Certificate != nil {
+	return r.explained(err, t)
+}
+
+// ofTheLog reports whether a refusal says that the session has moved or ended: something that the log has decided.
+func ofTheLog(err error) bool {
+	return errors.Is(err, session.ErrMoved) || errors.Is(err, session.ErrExpired)
+}
+
+// explained is explain once this node has applied the index of the leader's reply.
+func (r *registry) explained(err error, t session.Token) error {
+	gone := (*session.ExpiredError)(nil)
+	if errors.As(err, &gone); gone == nil || gone.Certificate != nil {
 		return err
 	}
 	if _, lives := r.view.Session(t.ID); lives {

@@ -11,9 +11,10 @@ import (
 // relay is what a node does under one leader, over one link: it answers heartbeats and forwards requests.
 type relay struct {
 	link Link
-	// term is the leader's.
-	term  uint64
-	table *TouchTable
+	// term is the leader's, version its peer version.
+	term    uint64
+	version uint32
+	table   *TouchTable
 	// heard takes in a heartbeat, judge the comparison in it; judge may be nil, see Config.Judge.
 	heard func(term uint64, beat *session.Heartbeat)
 	judge func(reported session.StateDigest, found session.Comparison)
@@ -45,6 +46,7 @@ func newRelay(s *Server, link Link) (*relay, error) {
 	return &relay{
 		link:     link,
 		term:     m.Welcome.Term,
+		version:  m.Welcome.PeerVersion,
 		table:    s.table,
 		heard:    s.heard,
 		judge:    s.cfg.Judge,
@@ -82,8 +84,8 @@ func (r *relay) read() error {
 				return fmt.Errorf("%w: heartbeat of round %d came before the one before it was answered", errProtocol,
 					m.Heartbeat.Round)
 			}
-		case m.Reply != nil:
-			r.calls.reply(*m.Reply)
+		default:
+			r.calls.replies(m.Replies)
 		}
 	}
 }
@@ -112,9 +114,13 @@ func (r *relay) write() error {
 				return fmt.Errorf("sending an answer to the leader of term %d: %w", r.term, err)
 			}
 			first = false
-		case request := <-r.calls.out:
-			if err := r.link.Send(session.LearnerMessage{Request: &request}); err != nil {
-				return fmt.Errorf("sending a request to the leader of term %d: %w", r.term, err)
+		case <-r.calls.wake:
+			requests := r.calls.take()
+			if len(requests) == 0 {
+				continue
+			}
+			if err := r.link.Send(session.LearnerMessage{Requests: requests}); err != nil {
+				return fmt.Errorf("sending requests to the leader of term %d: %w", r.term, err)
 			}
 		case <-r.calls.done:
 			return nil

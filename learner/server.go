@@ -131,12 +131,13 @@ func NewServer(cfg Config, view View) *Server {
 	return s
 }
 
-// Run looks for stalls, tells clients of jeopardy, ends local sessions that are due and keeps ids for more, until ctx
-// ends.
+// Run looks for stalls, tells clients of jeopardy, goes on with requests whose entries this node has applied, ends
+// local sessions that are due and keeps ids for more, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { s.wait.queue.run(ctx) })
 	if s.cfg.Local {
-		var wg sync.WaitGroup
-		defer wg.Wait()
 		wg.Go(func() { s.ids.run(ctx, s.cfg.Interval, s.cfg.Logger, s.claimBlock) })
 		wg.Go(func() { s.upgrades.run(ctx) })
 	}
@@ -231,7 +232,7 @@ func (s *Server) Connect(events session.Events) (session.Connection, error) {
 		return nil, session.ErrStopping
 	}
 	c := &connection{
-		server: s, events: events, sessions: make(map[session.ID]*attached), locals: make(map[session.ID]*local),
+		server: s, events: events, locals: make(map[session.ID]*local),
 	}
 	if events != nil {
 		s.clients.add(c)

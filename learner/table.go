@@ -24,13 +24,16 @@ type TouchTable struct {
 	tag uint64
 }
 
-const shards = 64
+// shardBits makes 64 shards.
+const (
+	shardBits = 6
+	shards    = 1 << shardBits
+)
 
 type shard struct {
-	number int
-	mu     sync.Mutex
+	mu sync.Mutex
 	// serving holds the newest attachment served of each session. guarded by mu
-	serving map[session.ID]*attached
+	serving attachedSet
 	// touched are the attachments touched since the table was last taken. spare is the list from the taking before,
 	// kept for its room. guarded by mu
 	touched, spare []*attached
@@ -38,31 +41,58 @@ type shard struct {
 	_ [64]byte
 }
 
-// attached is one attachment that this node serves. The fields that a touch needs come first and fill one cache line.
+// attached is one attachment that this node serves. A node may serve a million, so it takes 80 bytes, a size class of
+// Go's allocator. The fields that a touch needs come first.
 type attached struct {
-	shard   *shard
-	timeout time.Duration
-
-	// All following fields are guarded by shard.mu, except id and attachment, which do not change.
+	// All fields are guarded by the shard's mu, except id, attachment and timeoutMS, which do not change.
 
 	// last is the newest touch, or when the serving began (T4). Moments are those of the node's clock.
 	last time.Duration
-	// confirmed is the newest confirmed touch. older and newer are reported, but not known to be confirmed. While both
-	// are taken, a further report replaces newer, because the leader confirms older first.
+	// confirmed is the newest confirmed touch. older, and newer in rare, are reported, but not known to be confirmed.
+	// While both are taken, a further report replaces newer, because the leader confirms older first.
 	confirmed, older mark
+	timeoutMS        uint32
 	// listed is set while the shard's touched list holds this attachment, ended once the node serves it no longer.
 	listed, ended bool
 
+	id         session.ID
+	attachment uint64
+	// conn is told of the end; nil: no connection is.
+	conn *connection
+	// rare is nil for most attachments.
+	rare *rare
+}
+
+// rare is what few attachments need.
+type rare struct {
 	newer mark
 	// over is the refusal of touches after the end.
 	over error
-	// conn is told of the end; nil: no connection is.
-	conn *connection
-
-	id         session.ID
-	attachment uint64
 	// local is the attachment that the session had as a local one before this attachment made it global; 0: none.
 	local uint64
+}
+
+// newAttached returns an attachment of s that conn serves from now on.
+func newAttached(s *session.Session, conn *connection, now time.Duration) *attached {
+	return &attached{
+		id: s.ID, attachment: s.Attachment, timeoutMS: uint32(s.Timeout.Milliseconds()), conn: conn, last: now,
+	}
+}
+
+func (a *attached) timeout() time.Duration { return time.Duration(a.timeoutMS) * time.Millisecond }
+
+// more returns the rare part, which can be written to. Called with the shard's mu held.
+func (a *attached) more() *rare {
+	if a.rare == nil {
+		a.rare = &rare{}
+	}
+	return a.rare
+}
+
+// end notes that the node serves a no longer, and why. Called with the shard's mu held.
+func (a *attached) end(why error) {
+	a.ended = true
+	a.more().over = why
 }
 
 // mark is a touch and the tag of the answer that reported it. Tag 0 means no touch.
@@ -92,60 +122,69 @@ func NewTouchTable() *TouchTable {
 	t := &TouchTable{}
 	t.window.Store(&window{first: 1})
 	for i := range t.shards {
-		t.shards[i].number = i
-		t.shards[i].serving = make(map[session.ID]*attached)
+		t.shards[i].serving.skip = shardBits
 	}
 	return t
 }
 
-// shardOf spreads ids over the shards evenly, whether they come from one millisecond or from one second.
-func (t *TouchTable) shardOf(id session.ID) *shard {
-	return &t.shards[uint64(id)*0x9e3779b97f4a7c15>>(64-6)]
-}
+func (t *TouchTable) shardOf(id session.ID) *shard { return &t.shards[hashOf(id)>>(64-shardBits)] }
 
 // touch records a touch of a that was received at now, and returns the promise for it (S3), which is negative when
 // there is none. The error says why a is served no longer; touch then records nothing (T2).
 func (t *TouchTable) touch(a *attached, now time.Duration) (time.Duration, error) {
 	w := t.window.Load()
-	a.shard.mu.Lock()
-	defer a.shard.mu.Unlock()
-	return a.touch(w, now)
+	s := t.shardOf(a.id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.touch(a, w, now)
 }
 
-// touchAll touches all and adds each outcome to out. It returns the attachments that are still served, in place. all is
-// in the order of the shards, so that touchAll locks each shard about once.
-func (t *TouchTable) touchAll(all []*attached, now time.Duration, out *outcome) []*attached {
+// touchAll touches all and adds each outcome to out. all is in the order of the shards, apart from a few, so touchAll
+// locks each shard about once.
+func (t *TouchTable) touchAll(all *attachedSet, now time.Duration, out *outcome) {
 	w := t.window.Load()
-	kept := all[:0]
-	for rest := all; len(rest) > 0; {
-		s := rest[0].shard
-		s.mu.Lock()
-		for len(rest) > 0 && rest[0].shard == s {
-			a := rest[0]
-			safe, err := a.touch(w, now)
-			if err == nil {
-				kept = append(kept, a)
-			}
-			out.add(a.id, safe, err)
-			rest = rest[1:]
+	var locked *shard
+	for _, a := range all.slots {
+		if a == nil {
+			continue
 		}
-		s.mu.Unlock()
+		locked = t.lock(a, locked)
+		safe, err := locked.touch(a, w, now)
+		out.add(a.id, safe, err)
 	}
-	clear(all[len(kept):])
-	return kept
+	if locked != nil {
+		locked.mu.Unlock()
+	}
 }
 
-// touch is [TouchTable.touch] under the window w. Called with the shard's mu held.
-func (a *attached) touch(w *window, now time.Duration) (time.Duration, error) {
+// lock returns the shard of a, and locks it, unless it is the one that is locked already. It unlocks the other one.
+func (t *TouchTable) lock(a *attached, locked *shard) *shard {
+	s := t.shardOf(a.id)
+	if s != locked {
+		if locked != nil {
+			locked.mu.Unlock()
+		}
+		s.mu.Lock()
+	}
+	return s
+}
+
+// touch is [TouchTable.touch] under the window w. Called with mu held.
+func (s *shard) touch(a *attached, w *window, now time.Duration) (time.Duration, error) {
 	if a.ended {
-		return -1, a.over
+		return -1, a.rare.over
 	}
 	a.last = max(a.last, now)
+	s.list(a)
+	return a.promise(w, now), nil
+}
+
+// list puts a on the touched list. Called with mu held.
+func (s *shard) list(a *attached) {
 	if !a.listed {
 		a.listed = true
-		a.shard.touched = append(a.shard.touched, a)
+		s.touched = append(s.touched, a)
 	}
-	return a.promise(w, now), nil
 }
 
 // promise returns the promise for a touch at now (S3), negative for none. Called with the shard's mu held.
@@ -154,7 +193,7 @@ func (a *attached) promise(w *window, now time.Duration) time.Duration {
 	if a.confirmed.tag == 0 || a.confirmed.tag < w.floor {
 		return -1
 	}
-	return safeFor(a.timeout, now-a.confirmed.at)
+	return safeFor(a.timeout(), now-a.confirmed.at)
 }
 
 // safeFor returns the promise of a session whose newest confirmed touch is so old (S3), negative for none. A hundredth
@@ -178,7 +217,15 @@ func (a *attached) settle(w *window) {
 		case !w.dead(a.older.tag):
 			return
 		}
-		a.older, a.newer = a.newer, mark{}
+		a.dropOlder()
+	}
+}
+
+// dropOlder puts newer in the place of older. Called with the shard's mu held.
+func (a *attached) dropOlder() {
+	a.older = mark{}
+	if a.rare != nil {
+		a.older, a.rare.newer = a.rare.newer, mark{}
 	}
 }
 
@@ -188,7 +235,7 @@ func (a *attached) report(w *window, tag uint64) {
 	if a.older.tag == 0 {
 		a.older = mark{tag, a.last}
 	} else {
-		a.newer = mark{tag, a.last}
+		a.more().newer = mark{tag, a.last}
 	}
 }
 
@@ -211,7 +258,7 @@ func (t *TouchTable) take(buf []taken, all bool) ([]taken, uint64) {
 		s := &t.shards[i]
 		s.mu.Lock()
 		if all {
-			s.list()
+			s.listAll()
 		}
 		buf = s.take(buf, w, tag)
 		s.mu.Unlock()
@@ -227,12 +274,11 @@ func (t *TouchTable) nextTag() uint64 {
 	return t.tag
 }
 
-// list puts everything that is served on the touched list. Called with mu held.
-func (s *shard) list() {
-	for _, a := range s.serving {
-		if !a.listed {
-			a.listed = true
-			s.touched = append(s.touched, a)
+// listAll puts everything that is served on the touched list. Called with mu held.
+func (s *shard) listAll() {
+	for _, a := range s.serving.slots {
+		if a != nil {
+			s.list(a)
 		}
 	}
 }
@@ -240,7 +286,7 @@ func (s *shard) list() {
 // take empties the touched list into buf. Called with mu held.
 func (s *shard) take(buf []taken, w *window, tag uint64) []taken {
 	list := s.touched
-	s.touched, s.spare = s.spare[:0], list
+	s.touched, s.spare = s.spare[:0], roomFor(list)
 	for _, a := range list {
 		a.listed = false
 		if !a.ended {
@@ -248,8 +294,17 @@ func (s *shard) take(buf []taken, w *window, tag uint64) []taken {
 			buf = append(buf, taken{a.id, a.last, a})
 		}
 	}
-	clear(s.spare) // else an old list would keep ended attachments alive
+	clear(list) // else an old list would keep ended attachments alive
 	return buf
+}
+
+// roomFor returns an emptied list for its room. It gives room back that has become far too large: the list of all
+// attachments, for the first answer of a stream, need not stay.
+func roomFor[T any](list []T) []T {
+	if cap(list) > 256 && len(list) < cap(list)/4 {
+		return nil
+	}
+	return list[:0]
 }
 
 // keep returns the touches whose attachments are still served, in place (T1, last step). It leaves an attachment above
@@ -259,17 +314,12 @@ func (t *TouchTable) keep(touches []taken, h, tag uint64) []taken {
 	kept := touches[:0]
 	var locked *shard
 	for _, touch := range touches {
-		if touch.a.shard != locked {
-			if locked != nil {
-				locked.mu.Unlock()
-			}
-			locked = touch.a.shard
-			locked.mu.Lock()
-		}
+		locked = t.lock(touch.a, locked)
 		switch {
 		case touch.a.ended:
 		case touch.a.attachment > h:
-			touch.a.again(tag)
+			touch.a.takeBack(tag)
+			locked.list(touch.a)
 		default:
 			kept = append(kept, touch)
 		}
@@ -280,17 +330,13 @@ func (t *TouchTable) keep(touches []taken, h, tag uint64) []taken {
 	return kept
 }
 
-// again takes a report back and lists the touch for the next answer. Called with the shard's mu held.
-func (a *attached) again(tag uint64) {
-	switch tag {
-	case a.newer.tag:
-		a.newer = mark{}
-	case a.older.tag:
-		a.older, a.newer = a.newer, mark{}
-	}
-	if !a.listed {
-		a.listed = true
-		a.shard.touched = append(a.shard.touched, a)
+// takeBack takes a report back. Called with the shard's mu held.
+func (a *attached) takeBack(tag uint64) {
+	switch {
+	case a.rare != nil && a.rare.newer.tag == tag:
+		a.rare.newer = mark{}
+	case a.older.tag == tag:
+		a.dropOlder()
 	}
 }
 
@@ -320,15 +366,15 @@ func (t *TouchTable) confirm(tag, last uint64, notTaken []session.ID) {
 func (s *shard) discard(id session.ID, tag uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.serving[id]
+	a := s.serving.find(id)
 	if a == nil {
 		return
 	}
-	if a.newer.tag <= tag {
-		a.newer = mark{}
+	if a.rare != nil && a.rare.newer.tag <= tag {
+		a.rare.newer = mark{}
 	}
 	if a.older.tag <= tag {
-		a.older, a.newer = a.newer, mark{}
+		a.dropOlder()
 	}
 }
 

@@ -175,8 +175,7 @@ func (u *upgrades) handOver(c *connection, granted session.Session) bool {
 	})
 	if done && c.events != nil {
 		delete(c.locals, granted.ID)
-		c.sessions[granted.ID] = a
-		c.all = nil
+		c.sessions.put(a)
 	}
 	return done
 }

@@ -32,19 +32,39 @@ func (u *upstream) current() *relay {
 	return u.relay
 }
 
-// ask sends a request to the leader and returns the reply. A read-only node asks for reads only: session.ErrReadOnly
-// says that nothing was done (N2).
+// submit sends a request to the leader, and tells done what came of it. A read-only node asks for reads only:
+// session.ErrReadOnly says that nothing was done (N2).
+func (u *upstream) submit(request session.Request, done onReply) {
+	r, err := u.way(request)
+	if err != nil {
+		done(session.Reply{}, err)
+		return
+	}
+	r.calls.submit(request, done)
+}
+
+// ask sends a request to the leader and returns the reply. Its errors are those of submit, and ctx's while nothing was
+// asked.
 func (u *upstream) ask(ctx context.Context, request session.Request) (session.Reply, error) {
+	r, err := u.way(request)
+	if err != nil {
+		return session.Reply{}, err
+	}
+	return r.calls.do(ctx, request)
+}
+
+// way returns the relay that takes a request.
+func (u *upstream) way(request session.Request) (*relay, error) {
 	r := u.current()
 	switch {
 	case u.standing.stopping.Load():
-		return session.Reply{}, session.ErrStopping
+		return nil, session.ErrStopping
 	case request.Read == nil && u.standing.readOnly():
-		return session.Reply{}, session.ErrReadOnly
+		return nil, session.ErrReadOnly
 	case r == nil:
-		return session.Reply{}, session.ErrNoLeader
+		return nil, session.ErrNoLeader
 	}
-	return r.calls.do(ctx, request)
+	return r, nil
 }
 
 // claim claims a block of ids for node, and returns the first (O3).

@@ -86,6 +86,13 @@ func (w *world) follow() *fakeLeader {
 		synctest.Wait() // a relay has one stream at a time
 	}
 	l := newFakeLeader(w.t)
+	w.followed(l)
+	return l
+}
+
+// followed gives the server a leader.
+func (w *world) followed(l *fakeLeader) {
+	w.t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -94,8 +101,10 @@ func (w *world) follow() *fakeLeader {
 	w.t.Cleanup(func() { l.end(); <-done })
 	synctest.Wait() // the relay has taken in the welcome
 	w.leader = l
-	return l
 }
+
+// settle lets every goroutine of the bubble go on as far as it can.
+func (w *world) settle() { synctest.Wait() }
 
 // granted is the outcome of a request.
 type granted struct {
@@ -225,7 +234,7 @@ func (w *world) unasked(what string) {
 	synctest.Wait()
 	select {
 	case m := <-w.leader.toLeader:
-		w.t.Errorf("%s: the leader was asked %+v", what, m.Request)
+		w.t.Errorf("%s: the leader was asked %+v", what, m.Requests)
 	default:
 	}
 }

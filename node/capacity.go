@@ -19,6 +19,7 @@ func (t *terms) setCapacity(ctx context.Context, tracker *leader.Tracker) {
 	defer ticker.Stop()
 	want := t.cfg.Sessions.Capacity()
 	for {
+		t.setLogVersion(ctx, tracker.LogVersion())
 		if introduces(t.view.Usage().Capacity, want, tracker.LogVersion()) {
 			if _, err := t.consensus.proposer.Propose(ctx, session.SetCapacity{Capacity: want}); err != nil {
 				t.options.Logger.Debug("capacity not set", "error", err)
@@ -35,19 +36,23 @@ func (t *terms) setCapacity(ctx context.Context, tracker *leader.Tracker) {
 	}
 }
 
+// setLogVersion has the log say which version of entries every member reads, once that is more than the log says. Then
+// a later leader writes such entries while members are down, which cannot tell it (M1).
+func (t *terms) setLogVersion(ctx context.Context, version uint32) {
+	if version < 2 || version <= t.view.LogVersion() {
+		return
+	}
+	if _, err := t.consensus.proposer.Propose(ctx, session.SetLogVersion{Version: version}); err != nil {
+		t.options.Logger.Debug("log version not set", "error", err)
+		return
+	}
+	t.options.Logger.Info("every member reads log entries of a newer form", "version", version)
+}
+
 // introduces reports whether a leader proposes the capacity that it wants, where now is the cluster's capacity and
 // every member reads log entries of version.
 func introduces(now, want session.Capacity, version uint32) bool {
 	return now != want && (now != session.Capacity{} || version >= 1)
-}
-
-// written returns the newest version of log entries that this node has applied. A cluster gets its first bounds as soon
-// as every member reads entries of version 1.
-func (t *terms) written() uint32 {
-	if t.view.Usage().Capacity == (session.Capacity{}) {
-		return 0
-	}
-	return 1
 }
 
 // An operator is warned at warnShare of a capacity, and again only after the use was below calmShare: sessions come and

@@ -33,6 +33,8 @@ type consensus struct {
 	stores    *stores
 	layer     *raftnet.Layer
 	transport *raftnet.Checked
+	// notice has followers told of commits.
+	notice *notice
 	// watch says when leadership may have changed.
 	watch *leadership
 	// proposer puts commands into Raft's log.
@@ -67,12 +69,18 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		Elsewhere:        n.roster.raftAddressOf,
 		Waits:            !n.admission.admitted(),
 		Meet:             n.admission.answer,
+		Asked:            n.successor.answer,
+		Linked:           n.successor.linked,
 		Logger:           logger,
 	})
-	trans := raftnet.NewChecked(raftnet.NewTransport(layer, raftTimeout), raftnet.Checks{
-		Term: n.admission.knownTerm, Command: fsm.CheckEntry, Logger: logger,
-	})
-	c := &consensus{stores: stores, layer: layer, transport: trans, watch: newLeadership(), release: n.failure.release}
+	bare := raftnet.NewTransport(layer, raftTimeout)
+	c := &consensus{
+		stores: stores, layer: layer, notice: newNotice(bare, n.roster), watch: newLeadership(),
+		release: n.failure.release,
+		transport: raftnet.NewChecked(bare, raftnet.Checks{
+			Term: n.admission.knownTerm, Command: fsm.CheckEntry, Logger: logger,
+		}),
+	}
 	defer func() { // runs also when this goroutine ends at a write that failed
 		if c.raft == nil {
 			err = errors.Join(err, c.close())
@@ -89,7 +97,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		return nil, err
 	}
 	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first,
-		&watchedFSM{n.view.State, n.watchdog, stores.anchor, n.failure.fail})
+		&watchedFSM{n.view.State, n.watchdog, c.notice.landed, stores.anchor, n.failure.fail})
 	if err != nil {
 		if why := stores.origins.refusal(); why != nil { // Raft says only that it could load no snapshot
 			return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path, why)
@@ -129,7 +137,7 @@ func (c *consensus) abandon() error {
 func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config {
 	c := n.cfg.Raft.Config()
 	c.LocalID = serverID(n.cfg.Node, n.admission.mine)
-	c.CommitTimeout = cmp.Or(n.options.CommitTimeout, c.CommitTimeout)
+	c.CommitTimeout = cmp.Or(n.options.CommitTimeout, n.cfg.CommitTimeout())
 	c.MaxAppendEntries = maxAppendEntries
 	c.BatchApplyCh = false // the proposer has one entry in flight, so that there is nothing to batch
 	c.NotifyCh = notify
@@ -172,9 +180,11 @@ type leadership struct {
 	notify   chan bool
 	observed chan raft.Observation
 	observer *raft.Observer
-	changed  chan struct{}
-	stopped  chan struct{}
-	ended    chan struct{}
+	// changed and news get a token after each change: changed is for the role loop, news for [successor].
+	changed chan struct{}
+	news    chan struct{}
+	stopped chan struct{}
+	ended   chan struct{}
 }
 
 func newLeadership() *leadership {
@@ -182,6 +192,7 @@ func newLeadership() *leadership {
 		notify:   make(chan bool, 1),
 		observed: make(chan raft.Observation, 16),
 		changed:  make(chan struct{}, 1),
+		news:     make(chan struct{}, 1),
 		stopped:  make(chan struct{}),
 		ended:    make(chan struct{}),
 	}
@@ -209,10 +220,19 @@ func (l *leadership) relay() {
 		case <-l.stopped:
 			return
 		}
-		select {
-		case l.changed <- struct{}{}:
-		default:
-		}
+		l.again()
+		signal(l.news)
+	}
+}
+
+// again has the role loop look again. It does not wait.
+func (l *leadership) again() { signal(l.changed) }
+
+// signal leaves a token in a channel that has room for one.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

@@ -23,7 +23,9 @@ func (n *Node) figures() *figures {
 }
 
 // nodeMetrics describe the node and the sessions that it knows.
-func nodeMetrics() []metric { return slices.Concat(sessionMetrics(), healthMetrics()) }
+func nodeMetrics() []metric {
+	return slices.Concat(sessionMetrics(), healthMetrics(), electionMetrics())
+}
 
 func sessionMetrics() []metric {
 	return []metric{
@@ -117,9 +119,27 @@ func healthMetrics() []metric {
 		}),
 		counter("log_writes", "Batches of entries written to this node's Raft log, each with two syncs.",
 			func(f *figures) float64 { return float64(f.node.consensus.stores.guard.writes.Load()) }),
+		counter("commit_notices", "Notices of commits that followers of this node have taken (R7).",
+			func(f *figures) float64 { return float64(f.node.consensus.notice.notices.Stats().Taken) }),
+		counter("commit_notices_failed", "Notices of commits that a follower refused or did not answer in time (R7).",
+			func(f *figures) float64 { return float64(f.node.consensus.notice.notices.Stats().Failed) }),
 		counter("log_outcomes_unknown", "Commands with an unknown outcome, as their callers were told.",
 			func(f *figures) float64 { return float64(f.node.consensus.proposer.Stats().Unknown) }).
 			when("it rises though the leader has not changed"),
+	}
+}
+
+// electionMetrics describe what this node did because its leader was gone (F1 to F4).
+func electionMetrics() []metric {
+	return []metric{
+		counter("leader_looks", "Times that this node asked the leader's address whether it leads, because the leader's "+
+			"connections had ended or another voter said so (F1).",
+			func(f *figures) float64 { return float64(f.node.successor.looks.Load()) }).
+			when("it rises though no node was stopped: connections on Raft's port are cut"),
+		counter("elections_backed", "Times that this node backed another that was to stand at once (F2).",
+			func(f *figures) float64 { return float64(f.node.successor.backed.Load()) }),
+		counter("elections_stood", "Times that this node stood at once, because a majority of the voters found the "+
+			"leader gone (F3).", func(f *figures) float64 { return float64(f.node.successor.stood.Load()) }),
 	}
 }
 

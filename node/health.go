@@ -23,6 +23,8 @@ type health struct {
 	admission *admission
 	server    *learner.Server
 	replica   *replica
+	// news wakes watch: the node has stalled, or goes on.
+	news chan struct{}
 	// ready is closed once the node has served for the first time.
 	ready chan struct{}
 }
@@ -68,11 +70,20 @@ func (h *health) warning() string {
 	return strings.Join(all, "; ")
 }
 
-// watch tells the health service of the client port at intervals whether the node serves, until ctx ends. It also has
-// the roster look whether this node is still a member, and warns when the room for sessions runs out.
+// again has watch look again. It does not wait.
+func (h *health) again() {
+	select {
+	case h.news <- struct{}{}:
+	default:
+	}
+}
+
+// watch tells the health service of the client port whether the node serves, until ctx ends: at each heartbeat interval
+// while it serves, more often while it does not, and when the node stalls or steps out. It also has the roster look
+// whether this node is still a member, and warns when the room for sessions runs out.
 func (h *health) watch(ctx context.Context, interval time.Duration, client *clientport.Server, rooms []fullness) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
 	first := true
 	for {
 		for i := range rooms {
@@ -85,8 +96,14 @@ func (h *health) watch(ctx context.Context, interval time.Duration, client *clie
 			first = false
 			close(h.ready)
 		}
+		next := interval
+		if !ok {
+			next = interval / retryFraction
+		}
+		timer.Reset(next)
 		select {
-		case <-ticker.C:
+		case <-timer.C:
+		case <-h.news:
 		case <-ctx.Done():
 			return nil
 		}

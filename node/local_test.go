@@ -119,7 +119,11 @@ func TestLocalSessionsInACluster(t *testing.T) {
 		c.eventually("ids for local sessions", 10*time.Second, func() bool { return owner.server.Stats().LocalIDs > 0 })
 		again := listen(t, owner)
 		defer again.Disconnect()
-		if _, err = again.TouchToken(t.Context(), g.Token); !errors.Is(err, session.ErrExpired) {
+		c.eventually("the new leader reaches it", 10*time.Second, func() bool {
+			_, err = again.TouchToken(t.Context(), g.Token)
+			return !errors.Is(err, session.ErrLagging)
+		})
+		if !errors.Is(err, session.ErrExpired) {
 			t.Errorf("touch after a restart: %v, want %v", err, session.ErrExpired)
 		}
 		next, err := again.Open(t.Context(), open)

@@ -31,7 +31,10 @@ func (c *testCluster) becomes(n *testNode, want session.Mode) {
 // meanwhile.
 func TestN1AnElectionAloneOpensNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, readOnlyOn)
+		c := newTestCluster(t, 3, func(cfg *config.Config) {
+			readOnlyOn(cfg)
+			cfg.Raft.QuickElection = false // Raft's own times elect as slowly as an election can be
+		})
 		defer c.stop()
 		for range 12 {
 			leads := c.leader(within)

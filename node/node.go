@@ -53,8 +53,8 @@ type Options struct {
 	// Runs, when set, is called before this node reads its clocks for a promise or a report, by several goroutines. A
 	// simulation blocks it while the process is to stand still.
 	Runs func()
-	// CommitTimeout is how soon a leader without new entries tells its followers of a commit. 0 is the default. A
-	// simulation spends most of its work on these messages.
+	// CommitTimeout is how soon a follower hears of a commit when the leader's notice of it was lost (R7). 0 is the
+	// default. A simulation spends much of its work on these messages.
 	CommitTimeout time.Duration
 
 	// monotonic is the watchdog's clock. A test makes it jump, as if the process had not run.
@@ -78,6 +78,7 @@ type Node struct {
 	replica   *replica
 	server    *learner.Server
 	health    *health
+	successor *successor
 	meetings  *meetings
 	roles     *roles
 }
@@ -148,6 +149,7 @@ func (n *Node) open() (err error) {
 		}
 	}()
 	n.openState()
+	n.successor = newSuccessor(n.cfg, n.roster, n.options.Logger)
 	if err = n.startConsensus(); err != nil {
 		return err
 	}
@@ -156,11 +158,12 @@ func (n *Node) open() (err error) {
 		Logger:  n.options.Logger,
 		Timeout: n.cfg.Raft.ApplyTimeout,
 	}, n.consensus.raft)
+	n.consensus.notice.proposer.Store(n.consensus.proposer)
 	n.openRoles(opened)
 	n.ports.serve(n)
 	n.health = &health{
 		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission, server: n.server,
-		replica: n.replica, ready: make(chan struct{}),
+		replica: n.replica, news: make(chan struct{}, 1), ready: make(chan struct{}),
 	}
 	return nil
 }
@@ -276,6 +279,7 @@ func (n *Node) stepOut(why error) {
 	n.watchdog.Leave(why)
 	n.consensus.layer.Leave()
 	n.server.StepOut()
+	n.health.again()
 	n.ports.client.EndStreams()
 }
 

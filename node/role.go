@@ -109,7 +109,7 @@ func (r *roles) follow(ctx context.Context) (err error) {
 
 // watchLeader returns when Raft names another leader, or this node stalls.
 func (r *roles) watchLeader(ctx context.Context, id raft.ServerID) {
-	ticker := time.NewTicker(r.interval / retryFraction)
+	ticker := time.NewTicker(r.interval) // in case that a signal was lost
 	defer ticker.Stop()
 	for {
 		if _, now := r.consensus.raft.LeaderWithID(); now != id || r.watchdog.Check() != nil {

@@ -74,6 +74,13 @@ func (r *roster) term() uint64 {
 	return running.CurrentTerm()
 }
 
+// leads reports whether this node leads a term now. Raft sets its term before it takes up the lead, and gives up the
+// lead before it takes a newer term.
+func (r *roster) leads(term uint64) bool {
+	running := r.raft.Load()
+	return running != nil && running.State() == raft.Leader && running.CurrentTerm() == term
+}
+
 // peerOf returns the zero Peer for a node that is not among the peers.
 func (r *roster) peerOf(node session.Node) config.Peer {
 	for _, p := range r.peers {

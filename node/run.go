@@ -56,22 +56,22 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 		})
 	}
 	supervisor := &supervisor{
-		n.options.Logger, n.watchdog, n.consensus, n.roles.terms.handover, n.dir.presence,
+		n.options.Logger, n.watchdog, n.consensus, n.roles.terms.handover, n.dir.presence, n.health,
 	}
 	rooms := []fullness{
 		{of: "cluster", read: n.view.Usage}, {of: "node's local sessions", read: n.server.LocalUsage},
 	}
-	look := n.cfg.Sessions.HeartbeatInterval / retryFraction
 	start("proposer", func() error { return n.consensus.proposer.Run(ctx) })
 	start("learner", func() error { return n.server.Run(ctx) })
 	start("peer port", n.ports.servePeers)
 	start("client port", n.ports.serveClients)
 	start("http port", n.ports.serveHTTP)
-	start("health", func() error { return n.health.watch(ctx, look, n.ports.client, rooms) })
+	start("health", func() error { return n.health.watch(ctx, n.cfg.Sessions.HeartbeatInterval, n.ports.client, rooms) })
 	start("admission", func() error { return n.meetings.run(ctx) })
 	start("directory", func() error { return supervisor.watchDirectory(ctx) })
 	start("watchdog", func() error { return supervisor.watch(ctx) })
 	start("scrub", func() error { return n.replica.scrub(ctx) })
+	start("succession", func() error { return n.successor.run(ctx, n.consensus) })
 	start("roles", func() error { return n.roles.run(ctx) })
 	return &parts
 }

@@ -32,6 +32,7 @@ type supervisor struct {
 	consensus *consensus
 	handover  *handover
 	presence  *presence
+	health    *health
 }
 
 // watch has the watchdog look at each period, and obeys, until ctx ends.
@@ -82,8 +83,12 @@ func (s *supervisor) obey(f watchdog.Finding) {
 	switch {
 	case len(f.Began) > 0:
 		s.consensus.layer.Suspend()
+		s.consensus.watch.again() // the node's role ends
+		s.health.again()
 	case len(f.Ended) > 0 && s.watchdog.Check() == nil:
 		s.consensus.layer.Resume()
+		s.consensus.watch.again() // a role may begin
+		s.health.again()
 	}
 }
 
@@ -106,10 +111,12 @@ func (s *supervisor) watchDirectory(ctx context.Context) error {
 }
 
 // watchedFSM is the state machine as Raft sees it. It tells the watchdog of each entry that is applied, but not of the
-// restoring of a snapshot, which takes as long as the snapshot is large.
+// restoring of a snapshot, which takes as long as the snapshot is large. It has followers told of each entry.
 type watchedFSM struct {
 	*fsm.State
 	dog *watchdog.Watchdog
+	// landed is called after each entry.
+	landed func(*raft.Log)
 	// anchor makes the log go on from the snapshot that was restored; fatal ends the node when that fails.
 	anchor func() error
 	fatal  func(error)
@@ -121,5 +128,7 @@ var _ raft.ConfigurationStore = (*watchedFSM)(nil)
 func (w *watchedFSM) Apply(l *raft.Log) any {
 	number := w.dog.Begin(watchdog.OnApply, "applying a log entry")
 	defer w.dog.End(number)
-	return w.State.Apply(l)
+	result := w.State.Apply(l)
+	w.landed(l)
+	return result
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node/config"
 	"holdfast/node/watchdog"
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -64,7 +65,11 @@ func TestALeaderThatComesBackWithinItsTerm(t *testing.T) {
 	for _, size := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d nodes", size), func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				c := newTestCluster(t, size, nil)
+				c := newTestCluster(t, size, func(cfg *config.Config) {
+					cfg.Raft.QuickElection = false
+					// The node comes back within a look of the watchdog, and Raft's lease outlives that look.
+					cfg.Raft.StallLimit = 2 * time.Second
+				})
 				defer c.stop()
 				old := c.leader(within)
 				time.Sleep(3 * time.Minute)

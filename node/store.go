@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// logCache is the number of entries that stay in memory for followers, at most 64 MiB.
-	logCache = 2 * maxAppendEntries
 	// keptSnapshots is the number of snapshots that stay on disk.
 	keptSnapshots = 2
 	// storeLockWait bounds the wait for the log file's lock.
@@ -75,11 +73,7 @@ func openStores(d *dir, logger hclog.Logger, guard *guardedStore, disk diskOptio
 	if disk != nil {
 		guard.logs, guard.stable = disk(bolt, bolt)
 	}
-	cached, err := raft.NewLogCache(logCache, guard)
-	if err != nil {
-		return nil, errors.Join(err, bolt.Close())
-	}
-	logs := &anchoredLogs{LogStore: cached}
+	logs := &anchoredLogs{LogStore: &entryCache{LogStore: guard}}
 	return &stores{
 		bolt: bolt, guard: guard, logs: logs, stable: guard, snapshots: checkedSnapshots{origins},
 		origins: origins,

@@ -38,11 +38,60 @@ type terms struct {
 	newest ledRounds
 	// tracker is the tracker of the term that this node leads, nil while it leads none.
 	tracker atomic.Pointer[leader.Tracker]
+	// awaited is closed and replaced after tracker has changed.
+	awaited awaited
 }
 
 func (t *terms) setTracker(tracker *leader.Tracker) {
 	t.tracker.Store(tracker)
+	t.awaited.happened()
 	t.announce(tracker != nil)
+}
+
+// awaited tells waiters that something has happened. The zero value is valid. Safe for concurrent use.
+type awaited struct {
+	mu   sync.Mutex
+	next chan struct{} // guarded by mu
+}
+
+// soon returns a channel that is closed when the next thing happens.
+func (a *awaited) soon() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.next == nil {
+		a.next = make(chan struct{})
+	}
+	return a.next
+}
+
+func (a *awaited) happened() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.next != nil {
+		close(a.next)
+		a.next = nil
+	}
+}
+
+// begun returns the tracker of the term that this node leads, nil when it leads none. Followers hear of a new leader
+// before it has committed the command that begins its tracker (R5). A stream that comes so early waits: refused, it
+// would come back a fraction of an interval later, and its node would serve no open meanwhile.
+func (t *terms) begun(ctx context.Context) *leader.Tracker {
+	ticker := time.NewTicker(t.cfg.Sessions.HeartbeatInterval / retryFraction)
+	defer ticker.Stop()
+	for {
+		news := t.awaited.soon()
+		tracker := t.tracker.Load()
+		if tracker != nil || t.consensus.raft.State() != raft.Leader || t.stalled() != nil {
+			return tracker
+		}
+		select {
+		case <-news:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // leads reports whether this node leads a term now.
@@ -93,7 +142,7 @@ func (t *terms) configure(term uint64) leader.Config {
 		ExpiryInterval: t.cfg.Sessions.ExpiryInterval,
 		Limits:         t.cfg.Sessions.Limits(),
 		Room:           t.view.Room,
-		Written:        t.written,
+		Written:        t.view.LogVersion,
 		Logger:         t.options.Logger,
 		Clock:          t.options.Clock,
 		Ask:            t.meetings.askStream,
@@ -146,7 +195,7 @@ func (t *terms) begin(ctx context.Context) (session.Result, error) {
 // awaitLoss returns when this node leads no more, or stalls. A tracker also finds out by its own rounds (R3), when
 // leadership is lost and regained between two looks.
 func (t *terms) awaitLoss(ctx context.Context) {
-	ticker := time.NewTicker(t.cfg.Sessions.HeartbeatInterval / retryFraction)
+	ticker := time.NewTicker(t.cfg.Sessions.HeartbeatInterval) // in case that a signal was lost
 	defer ticker.Stop()
 	for t.consensus.raft.State() == raft.Leader && t.stalled() == nil {
 		select {
@@ -181,7 +230,7 @@ func (t *terms) followPipe(ctx context.Context, tracker *leader.Tracker) error {
 
 // follow hands the stream of a member to the tracker of the term that this node leads.
 func (t *terms) follow(ctx context.Context, hello session.Hello, link peerport.LeaderLink) error {
-	tracker := t.tracker.Load()
+	tracker := t.begun(ctx)
 	if tracker == nil {
 		return &session.NotLeaderError{}
 	}

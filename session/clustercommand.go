@@ -14,6 +14,13 @@ type Configure struct {
 // SetCapacity bounds what later opens and upgrades may add to the state (O4). Sessions above the bounds stay.
 type SetCapacity struct{ Capacity Capacity }
 
+// SetLogVersion says that every member reads entries of a version ([LogVersion]). The state keeps the highest one, so
+// that a later leader knows it without asking members that are down.
+type SetLogVersion struct {
+	// Version is 2 to [LogVersion]. A release that reads less stops at the entry.
+	Version uint32
+}
+
 // ClaimIDs moves a node's mark by Count, so that no session and no later claim ever gets the ids in between (O3, I7).
 // The result is the first id; the others follow it. The state keeps nothing else of a claim.
 type ClaimIDs struct {

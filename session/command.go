@@ -2,17 +2,19 @@ package session
 
 import "time"
 
-// Command is a change of the replicated state: [OpenSession], [MoveSession], [CloseSessions], [ForgetRequests],
-// [Configure], [SetCapacity], [ClaimIDs] or [UpgradeSession]. The state machine has no clock and no randomness, so a
-// command carries what it needs of either.
+// Command is a change of the replicated state: [OpenSession], [MoveSession], [MoveSessions], [CloseSessions],
+// [ForgetRequests], [Configure], [SetCapacity], [SetLogVersion], [ClaimIDs] or [UpgradeSession]. The state machine has
+// no clock and no randomness, so a command carries what it needs of either.
 type Command interface{ command() }
 
 func (OpenSession) command()    {}
 func (MoveSession) command()    {}
+func (MoveSessions) command()   {}
 func (CloseSessions) command()  {}
 func (ForgetRequests) command() {}
 func (Configure) command()      {}
 func (SetCapacity) command()    {}
+func (SetLogVersion) command()  {}
 func (ClaimIDs) command()       {}
 func (UpgradeSession) command() {}
 
@@ -92,6 +94,8 @@ type Result struct {
 	Repeated bool
 	// First is the first id that a [ClaimIDs] claimed.
 	First ID
+	// Moved says of each session of a [MoveSessions] what became of it.
+	Moved []MoveResult
 	// Closed says for each session of a [CloseSessions] whether it ended; false means that the session was left alone.
 	Closed []bool
 	// Err is the state machine's refusal: an [ExpiredError], a [MovedError], [ErrIDsUsedUp] or a [FieldError].

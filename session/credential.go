@@ -22,11 +22,22 @@ type Key [32]byte
 
 // Credential returns the credential of id: HMAC-SHA256 of its 8 bytes, big-endian, cut to 16 bytes.
 func (k *Key) Credential(id ID) Credential {
-	mac := hmac.New(sha256.New, k[:])
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(id))
-	mac.Write(b[:])
-	return Credential(mac.Sum(nil)[:16])
+	// The two blocks of RFC 2104 for a key that is shorter than a block of SHA-256. Package hmac would allocate half a
+	// kilobyte for them, and a leader checks a credential for each session that it moves.
+	var inner [sha256.BlockSize + 8]byte
+	var outer [sha256.BlockSize + sha256.Size]byte
+	for i := range sha256.BlockSize {
+		b := byte(0)
+		if i < len(k) {
+			b = k[i]
+		}
+		inner[i], outer[i] = b^0x36, b^0x5c
+	}
+	binary.BigEndian.PutUint64(inner[sha256.BlockSize:], uint64(id))
+	sum := sha256.Sum256(inner[:])
+	copy(outer[sha256.BlockSize:], sum[:])
+	sum = sha256.Sum256(outer[:])
+	return Credential(sum[:16])
 }
 
 // Verify reports whether c is the credential of id, in constant time.

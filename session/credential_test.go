@@ -1,6 +1,9 @@
 package session_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"testing"
 
@@ -36,5 +39,23 @@ func TestCredentialNeedsTheKey(t *testing.T) {
 	// HMAC-SHA256 of the id's 8 bytes under the bytes 0 to 31, cut to 16 bytes.
 	if got, want := hex.EncodeToString(secret[:]), "a6c82894060c4534ea0d7dd5289d8c75"; got != want {
 		t.Errorf("credential of %v is %s, want %s", id, got, want)
+	}
+}
+
+// The credential is what package hmac computes, and costs no allocation.
+func TestCredentialIsAnHMAC(t *testing.T) {
+	var k session.Key
+	for i := range k {
+		k[i] = byte(7 * i)
+	}
+	for _, id := range []session.ID{1, 0x0102030405060708, ^session.ID(0)} {
+		mac := hmac.New(sha256.New, k[:])
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(id)))
+		if got, want := k.Credential(id), session.Credential(mac.Sum(nil)); got != want {
+			t.Errorf("credential of %v is %x, want %x", id, got[:], want[:])
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { k.Verify(5, session.Credential{}) }); n != 0 {
+		t.Errorf("a check allocates %v times", n)
 	}
 }

@@ -19,6 +19,11 @@ const (
 	MaxTouchBatch = 10_000
 	// MaxCloseBatch is the number of sessions that one [CloseSessions] ends.
 	MaxCloseBatch = 1024
+	// MaxBatch is the number of requests in one message of a client, and the number of sessions that one
+	// [MoveSessions] moves.
+	MaxBatch = 1024
+	// MaxPeerBatch is the number of requests or replies in one message between nodes.
+	MaxPeerBatch = 1024
 	// MaxPage is the number of sessions on one page of a list.
 	MaxPage = 1000
 	// BusyRetryAfter is how long a node asks clients to wait when the requests under way are at their bound. Some of

@@ -13,14 +13,18 @@ type Hello struct {
 	// Incarnation counts the starts of the node's process on its data directory, Stream the streams of the process. Of
 	// two streams of a node, the newer has the higher pair (Incarnation, Stream).
 	Incarnation, Stream uint64
-	// LogVersion is the node's [LogVersion], 0 for a release without one.
-	LogVersion uint32
+	// LogVersion is the node's [LogVersion], PeerVersion its [PeerVersion], each 0 for a release without one.
+	LogVersion, PeerVersion uint32
 }
 
+// PeerVersion is the newest form of messages between nodes that this release reads. Version 1 has many requests or
+// replies in one message; a node of a release without a version is sent one in each.
+const PeerVersion = 1
+
 // LogVersion is the newest form of log entries that this release reads. Version 1 has [SetCapacity] and
-// [MoveSession.Named]. A leader writes these only when the releases of all members read them, so a rolling update stops
-// no node.
-const LogVersion = 1
+// [MoveSession.Named], version 2 [SetLogVersion] and [MoveSessions]. A leader writes these only when the releases of
+// all members read them, so a rolling update stops no node.
+const LogVersion = 2
 
 // Newer reports whether h is a newer stream of its node than o.
 func (h Hello) Newer(o Hello) bool {
@@ -84,17 +88,21 @@ type Answer struct {
 type LeaderMessage struct {
 	Welcome   *Welcome
 	Heartbeat *Heartbeat
-	Reply     *Reply
+	// Replies are at most [MaxPeerBatch].
+	Replies []Reply
 }
 
 // Welcome answers a [Hello].
 type Welcome struct {
 	Term   uint64
 	Leader Node
+	// PeerVersion is the leader's [PeerVersion], 0 for a release without one.
+	PeerVersion uint32
 }
 
 // LearnerMessage is a learner's message on a stream after its [Hello]: exactly one field is set.
 type LearnerMessage struct {
-	Answer  *Answer
-	Request *Request
+	Answer *Answer
+	// Requests are at most [MaxPeerBatch]. The leader takes them in this order.
+	Requests []Request
 }

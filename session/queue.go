@@ -30,8 +30,9 @@ type ExpiryQueue[V any] struct {
 	// have left it. order is a heap of its keys.
 	heads map[int64]uint32
 	order bucketHeap
-	// due is the first session of the due list.
-	due uint32
+	// due and dueLast are the first and the last session of the due list, on which sessions stand in the order in which
+	// they came due.
+	due, dueLast uint32
 	// dueLen counts the sessions on the due list, marked the marked sessions.
 	dueLen, marked int
 }
@@ -204,7 +205,7 @@ func (q *ExpiryQueue[V]) Sift(now time.Duration, due func(*Item[V]) time.Duratio
 			if d := due(it); d > now {
 				q.file(n, it, d)
 			} else {
-				q.push(n, it, onDue)
+				q.pushDue(n, it)
 			}
 			n = next
 		}
@@ -212,8 +213,8 @@ func (q *ExpiryQueue[V]) Sift(now time.Duration, due func(*Item[V]) time.Duratio
 	return q.dueLen - before
 }
 
-// Take calls judge for each session of the due list, which returns the session's present due time and a verdict. A
-// session whose due time is after now is filed again whatever the verdict.
+// Take calls judge for each session of the due list, in the order in which they came due. judge returns the session's
+// present due time and a verdict. A session whose due time is after now is filed again whatever the verdict.
 func (q *ExpiryQueue[V]) Take(now time.Duration, judge func(*Item[V]) (time.Duration, Verdict)) {
 	for n := q.due; n != none; {
 		it := q.slab.at(n)
@@ -266,19 +267,26 @@ func (q *ExpiryQueue[V]) file(n uint32, it *Item[V], due time.Duration) {
 	q.push(n, it, bucket)
 }
 
+// push puts a session at the head of a bucket.
 func (q *ExpiryQueue[V]) push(n uint32, it *Item[V], bucket int64) {
-	head := q.due
-	if bucket != onDue {
-		head = q.heads[bucket]
-	}
+	head := q.heads[bucket]
 	it.bucket, it.prev, it.next = bucket, none, head
 	if head != none {
 		q.slab.at(head).prev = n
 	}
-	q.setHead(bucket, n)
-	if bucket == onDue {
-		q.dueLen++
+	q.heads[bucket] = n
+}
+
+// pushDue puts a session at the end of the due list: in a storm, no session waits for others that came due later.
+func (q *ExpiryQueue[V]) pushDue(n uint32, it *Item[V]) {
+	it.bucket, it.prev, it.next = onDue, q.dueLast, none
+	if q.dueLast != none {
+		q.slab.at(q.dueLast).next = n
+	} else {
+		q.due = n
 	}
+	q.dueLast = n
+	q.dueLen++
 }
 
 func (q *ExpiryQueue[V]) unlink(it *Item[V]) {
@@ -286,25 +294,23 @@ func (q *ExpiryQueue[V]) unlink(it *Item[V]) {
 		q.marked--
 		return
 	}
-	if it.next != none {
+	switch {
+	case it.next != none:
 		q.slab.at(it.next).prev = it.prev
+	case it.bucket == onDue:
+		q.dueLast = it.prev
 	}
-	if it.prev != none {
+	switch {
+	case it.prev != none:
 		q.slab.at(it.prev).next = it.next
-	} else {
-		q.setHead(it.bucket, it.next)
+	case it.bucket == onDue:
+		q.due = it.next
+	default:
+		q.heads[it.bucket] = it.next
 	}
 	if it.bucket == onDue {
 		q.dueLen--
 	}
-}
-
-func (q *ExpiryQueue[V]) setHead(bucket int64, n uint32) {
-	if bucket == onDue {
-		q.due = n
-		return
-	}
-	q.heads[bucket] = n
 }
 
 // dropFirst removes the first bucket and returns its first session.

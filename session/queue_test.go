@@ -346,3 +346,41 @@ func liveHeap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// Sessions leave the due list in the order in which their buckets came due, whatever was taken off the list meanwhile.
+func TestDueSessionsAreTakenInTheirOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q, err := session.NewExpiryQueue[time.Duration](session.MinExpiryInterval)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := rapid.IntRange(1, 60).Draw(t, "sessions")
+		for i := range count {
+			due := time.Duration(rapid.IntRange(1, 8).Draw(t, "due")) * session.MinExpiryInterval
+			if _, err := q.Add(session.ID(i+1), 0, due, due); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last := time.Duration(0)
+		now := time.Duration(0)
+		for q.Len() > q.Marked() {
+			now += time.Duration(rapid.IntRange(0, 3).Draw(t, "later")) * session.MinExpiryInterval
+			q.Sift(now, func(it *session.Item[time.Duration]) time.Duration { return it.Value })
+			if rapid.Bool().Draw(t, "removes") {
+				q.Remove(session.ID(rapid.IntRange(1, count).Draw(t, "removed")))
+			}
+			left := rapid.IntRange(0, 10).Draw(t, "taken")
+			q.Take(now, func(it *session.Item[time.Duration]) (time.Duration, session.Verdict) {
+				if left == 0 {
+					return it.Value, session.Stop
+				}
+				left--
+				if it.Value < last {
+					t.Fatalf("session due at %v was taken behind one due at %v", it.Value, last)
+				}
+				last = it.Value
+				return it.Value, session.Pop
+			})
+		}
+	})
+}

@@ -13,6 +13,8 @@ type Request struct {
 	Claim  *ClaimRequest
 	// Upgrade comes from the node of the session's id only.
 	Upgrade *UpgradeRequest
+	// Resumes moves many sessions at once. Only to a leader that reads it: see [PeerVersion].
+	Resumes *ResumesRequest
 }
 
 // OpenRequest asks for a session.
@@ -60,6 +62,8 @@ type Reply struct {
 	Session Session
 	// Repeated says that an earlier entry did what was asked, see [Result].
 	Repeated bool
+	// Moved is set after [ResumesRequest], in its order. Sessions that were refused have their errors there.
+	Moved []MoveResult
 	// First is the first id of a claimed block.
 	First ID
 	// Remaining is in the order of the [ReadRequest]; negative for a session that the tracker does not know.

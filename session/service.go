@@ -45,17 +45,30 @@ type Events interface {
 // Connection is one client connection. Its sessions outlive it. Safe for concurrent use.
 type Connection interface {
 	Toucher
+	Requester
+	// Upgrade makes a local session of the node global, whichever connection serves it (L7). The upgrade of a global
+	// session changes nothing.
+	Upgrade(ctx context.Context, t Token) (Grant, error)
+	// Disconnect ends the connection. Its sessions stay attached to the node until they are resumed, closed or expire.
+	Disconnect()
+}
+
+// Requester takes requests that change the log, unless a session is local. Safe for concurrent use.
+type Requester interface {
 	// Open opens a session, served through this connection.
 	Open(ctx context.Context, o OpenRequest) (Grant, error)
 	// Resume moves a session to this connection.
 	Resume(ctx context.Context, r ResumeRequest) (Grant, error)
-	// Upgrade makes a local session of the node global, whichever connection serves it (L7). The upgrade of a global
-	// session changes nothing.
-	Upgrade(ctx context.Context, t Token) (Grant, error)
 	// Close ends a session.
 	Close(ctx context.Context, t Token) error
-	// Disconnect ends the connection. Its sessions stay attached to the node until they are resumed, closed or expire.
-	Disconnect()
+	// Start is Open, Resume or Close of a global session, by the body of r that is set. It returns at once, and done is
+	// told the outcome, once: by any goroutine, before Start returns or later, also after Disconnect. done must return
+	// soon. What r points to must not change until then. Start returns false, and does nothing, when the request has to
+	// wait for something that is not in the log: the caller calls Open, Resume or Close for it.
+	Start(r Request, done func(Grant, error)) bool
+	// StartResumes begins to move global sessions to this connection, each as Resume would, and returns at once. done is
+	// told what became of each session, in their order, as the done of Start is told.
+	StartResumes(r ResumesRequest, done func([]Resumed))
 }
 
 // Toucher takes touches. Safe for concurrent use.

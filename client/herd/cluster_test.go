@@ -31,18 +31,21 @@ type herdCluster struct {
 	tracker *leader.Tracker
 	nodes   map[session.Node]*herdNode // the living nodes
 	gate    gate.Config
+	batch   uint32          // the largest batch that the nodes take; 0 for nodes of a former release
 	ctx     context.Context //nolint:containedctx // lasts as long as the cluster
 	stop    func()          // ends all goroutines
 }
 
 // herdNode is a living node. Every resume and touch passes its gate, as on the client port.
 type herdNode struct {
+	number session.Node
 	server *learner.Server
 	gate   *gate.Gate
 	// admitted are the times at which the gate admitted resumes; asked counts all resumes. Only the goroutine that
 	// drives the herd uses them.
 	admitted []time.Duration
 	asked    int
+	messages int // the resumes of several sessions
 }
 
 // flood sends the node requests of clients that do not return: resumes on connections that end at once, and unary
@@ -65,9 +68,9 @@ func herdVisitor() gate.Caller {
 
 func herdAddress(n session.Node) string { return fmt.Sprintf("n%d:7400", n) }
 
-// newHerdCluster returns a cluster of three nodes and its sessions, a third of them at each node. Node 3 has just died.
-// The test defers stop.
-func newHerdCluster(t *testing.T, sessions int, budgets gate.Config) (*herdCluster, []session.Session) {
+// newHerdCluster returns a cluster of three nodes and its sessions. Of so many sessions in a row, each is at the same
+// node, so that a third of all are at each node. Node 3 has just died. The test defers stop.
+func newHerdCluster(t *testing.T, sessions, row int, budgets gate.Config) (*herdCluster, []session.Session) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &herdCluster{
@@ -82,7 +85,7 @@ func newHerdCluster(t *testing.T, sessions int, budgets gate.Config) (*herdClust
 			t.Error(err)
 		}
 	}
-	opened := herdSessions(t, c.noraft, sessions)
+	opened := herdSessions(t, c.noraft, sessions, row)
 	c.noraft.Lead(ctx)
 	c.state, c.tracker = c.noraft.State(), c.noraft.Tracker()
 	c.begin(1)
@@ -91,13 +94,13 @@ func newHerdCluster(t *testing.T, sessions int, budgets gate.Config) (*herdClust
 }
 
 // herdSessions opens sessions with entries of the log.
-func herdSessions(t *testing.T, c *noraft.Cluster, sessions int) (opened []session.Session) {
+func herdSessions(t *testing.T, c *noraft.Cluster, sessions, row int) (opened []session.Session) {
 	t.Helper()
 	for len(opened) < sessions {
 		var entry []session.Command
 		for i := len(opened); i < sessions && len(entry) < herdPreload; i++ {
 			entry = append(entry, session.OpenSession{
-				Node: session.Node(i%3 + 1), MS: uint64(i), Timeout: herdTimeout,
+				Node: session.Node(i/row%3 + 1), MS: uint64(i), Timeout: herdTimeout,
 				RequestID: session.RequestID{byte(i), byte(i >> 8), byte(i >> 16), 1},
 			})
 		}
@@ -115,6 +118,6 @@ func herdSessions(t *testing.T, c *noraft.Cluster, sessions int) (opened []sessi
 // begin starts node n.
 func (c *herdCluster) begin(n session.Node) {
 	s := c.noraft.Serve(c.ctx, n)
-	c.nodes[n] = &herdNode{server: s, gate: gate.New(c.gate)}
+	c.nodes[n] = &herdNode{number: n, server: s, gate: gate.New(c.gate)}
 	c.noraft.Follow(c.ctx, n, s)
 }

@@ -44,17 +44,22 @@ type herdClient struct {
 	core      *core.Core
 	endpoints []string
 	timeout   time.Duration
-	session   *core.Session
+	sessions  []*herdSession
 	wake      time.Time // the time of the next wake; zero for none
 	conns     map[*core.Conn]*herdConn
-	err       error // the error that ended the session
+	// rude: the client ignores retry times.
+	rude bool
+}
+
+// herdSession is a session of a client.
+type herdSession struct {
+	core *core.Session
+	err  error // the error that ended the session
 	// backAt is the time at which a node served the session again; 0 before. deadline is the earliest time at which the
 	// session may expire.
 	backAt, deadline time.Duration
 	// lapsed: the session had no promise for a while.
 	lapsed bool
-	// rude: the client ignores retry times.
-	rude bool
 }
 
 // herdConn is a connection of a client, and the session.Events of its node.
@@ -68,22 +73,22 @@ type herdConn struct {
 	serves session.Connection
 }
 
-// newHerd returns one client for each session, at the moment when every connection broke. Each session was last touched
-// at a random time within the last touch interval.
+// newHerd returns clients for the sessions, each of which has so many of them, at the moment when every connection
+// broke. Each client last touched its sessions at a random time within the last touch interval.
 //
 //nolint:revive // t first, as everywhere in tests
-func newHerd(t *testing.T, ctx context.Context, c *herdCluster, sessions []session.Session,
+func newHerd(t *testing.T, ctx context.Context, c *herdCluster, sessions []session.Session, each int,
 	seed uint64,
 ) *herd {
 	t.Helper()
 	h := &herd{t: t, ctx: ctx, start: time.Now(), cluster: c, told: make(chan struct{}, 1)}
 	random := rand.New(rand.NewPCG(seed, 1))
-	for _, s := range sessions {
+	for held := range slices.Chunk(sessions, each) {
+		s := held[0]
 		endpoints := []string{herdAddress(1), herdAddress(2), herdAddress(3)}
 		age := time.Duration(random.Int64N(int64(s.Timeout / core.TouchPart)))
 		hc := &herdClient{
 			h: h, endpoints: endpoints, timeout: s.Timeout, conns: map[*core.Conn]*herdConn{},
-			deadline: s.Timeout - age,
 			core: core.New(core.Config{
 				Instance: random.Uint64() | 1, Servers: endpoints, ConnectTimeout: client.DefaultConnectTimeout,
 				HedgeDelay: client.DefaultHedgeDelay,
@@ -91,7 +96,7 @@ func newHerd(t *testing.T, ctx context.Context, c *herdCluster, sessions []sessi
 					client.DefaultMaxBackoff),
 			}),
 		}
-		hc.hold(s, credentialIn(c.state, s.ID), s.Timeout-s.Timeout/100-time.Millisecond-age)
+		hc.hold(held, s.Timeout-age, s.Timeout-s.Timeout/100-time.Millisecond-age)
 		h.clients = append(h.clients, hc)
 	}
 	return h
@@ -102,21 +107,32 @@ func credentialIn(state *fsm.State, id session.ID) session.Credential {
 	return c
 }
 
-// hold resumes s at its owner, and has the client lose the connection.
-func (c *herdClient) hold(s session.Session, credential session.Credential, safeFor time.Duration) {
+// hold resumes sessions at their owner, which is that of the first, and has the client lose the connection.
+func (c *herdClient) hold(sessions []session.Session, deadline, safeFor time.Duration) {
 	at := core.Moment{Now: time.Now()}
-	token := session.Token{ID: s.ID, Credential: credential, Attachment: s.Attachment}
-	e := c.core.Turn(at, core.Resume{Call: new(core.Call), Token: token})
+	tokens := make([]session.Token, len(sessions))
+	for i, s := range sessions {
+		tokens[i] = session.Token{
+			ID: s.ID, Credential: credentialIn(c.h.cluster.state, s.ID), Attachment: s.Attachment,
+		}
+	}
+	e := c.core.Turn(at, core.Resume{Call: new(core.Call), Token: tokens[0]})
 	conn := dialled(e)
-	for conn.Server != herdAddress(s.Owner) { // only the owner is up
+	for conn.Server != herdAddress(sessions[0].Owner) { // only the owner is up
 		e = c.core.Turn(at, core.Down{Conn: conn, Err: route.ErrSlow})
 		conn = dialled(e)
 	}
-	resume := c.core.Turn(at, core.Up{Conn: conn}).Actions[0].Message.GetResume()
-	e = c.core.Turn(at, core.Received{Conn: conn, Message: resumedMessage(resume.GetSeq(), session.Grant{
-		Session: s, Token: token, SafeFor: safeFor,
-	})})
-	c.session = e.Granted[0].Session
+	e = c.core.Turn(at, core.Up{Conn: conn})
+	for i, s := range sessions {
+		if i > 0 {
+			e = c.core.Turn(at, core.Resume{Call: new(core.Call), Token: tokens[i]})
+		}
+		resume := e.Actions[0].Message.GetResume()
+		e = c.core.Turn(at, core.Received{Conn: conn, Message: resumedMessage(resume.GetSeq(), session.Grant{
+			Session: s, Token: tokens[i], SafeFor: safeFor,
+		})})
+		c.sessions = append(c.sessions, &herdSession{core: e.Granted[0].Session, deadline: deadline})
+	}
 	c.conns[conn] = &herdConn{client: c, conn: conn}
 	c.turn(core.Down{Conn: conn, Err: core.ErrStalled})
 }
@@ -147,14 +163,19 @@ func (c *herdClient) turn(in core.Input) {
 			}
 		case core.HangUp:
 			c.conns[a.Conn].hangUp()
+		case core.AskMembers: // the clients know all nodes
 		}
 	}
-	for _, ended := range e.Ended {
-		c.err = ended.Err
-	}
-	c.lapsed = c.lapsed || c.session.Until().IsZero()
-	if c.backAt == 0 && c.session.Attached() {
-		c.backAt = max(time.Since(c.h.start), 1)
+	for _, s := range c.sessions {
+		for _, ended := range e.Ended {
+			if ended.Session == s.core {
+				s.err = ended.Err
+			}
+		}
+		s.lapsed = s.lapsed || s.core.Until().IsZero()
+		if s.backAt == 0 && s.core.Attached() {
+			s.backAt = max(time.Since(c.h.start), 1)
+		}
 	}
 	c.file(e.WakeAt)
 }
@@ -208,6 +229,9 @@ func (hc *herdConn) hangUp() {
 
 // answer delivers m to the client after a trip.
 func (hc *herdConn) answer(m *holdfastv1.ServerMessage) {
+	m.State = &holdfastv1.NodeState{
+		Node: uint32(hc.node.number), Mode: holdfastv1.Mode_MODE_READ_WRITE, MaxBatch: hc.client.h.cluster.batch,
+	}
 	hc.client.h.at(herdTrip, func() {
 		if !hc.hungUp {
 			hc.client.turn(core.Received{Conn: hc.conn, Message: m})
@@ -260,6 +284,8 @@ func (hc *herdConn) receive(m *holdfastv1.ClientMessage) {
 				hc.answer(resumedMessage(seq, g))
 			})
 		}()
+	case *holdfastv1.ClientMessage_ResumeSessions:
+		hc.resumeMany(m.ResumeSessions)
 	default:
 		h.t.Errorf("the herd sends %T", m)
 	}
@@ -311,8 +337,10 @@ func (h *herd) breakAll() {
 
 // breakAll breaks the client's connections: the client has to return once more.
 func (c *herdClient) breakAll() {
-	if c.backAt > 0 {
-		c.deadline, c.backAt = max(c.deadline, c.backAt+c.timeout), 0
+	for _, s := range c.sessions {
+		if s.backAt > 0 {
+			s.deadline, s.backAt = max(s.deadline, s.backAt+c.timeout), 0
+		}
 	}
 	for _, hc := range slices.Collect(maps.Values(c.conns)) {
 		if hc.serves != nil {

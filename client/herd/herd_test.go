@@ -21,6 +21,9 @@ const herdTimeout = 10 * time.Second
 // herdTrial describes a herd: a number of clients, and two nodes that admit a number of resumes a second each.
 type herdTrial struct {
 	clients, resumes int
+	// each is how many sessions a client has; 0 for one. batch is the largest batch that the nodes take.
+	each  int
+	batch uint32
 	// breaks are the times at which all connections break again.
 	breaks []time.Duration
 	// flood is the number of resumes that each node gets just before, each on a connection that then ends. calls is the
@@ -41,9 +44,11 @@ type herdOutcome struct {
 	expired uint64          // sessions that the cluster ended
 	lapsed  int             // sessions that had no promise for a while
 	asked   int             // resumes that the nodes received
-	peak    int             // the most resumes that one node admitted within a second
-	allowed int             // the most resumes that a node may admit within a second
-	touches uint64          // refused touches
+	// messages is how many messages of several resumes the nodes received.
+	messages int
+	peak     int    // the most resumes that one node admitted within a second
+	allowed  int    // the most resumes that a node may admit within a second
+	touches  uint64 // refused touches
 }
 
 // run breaks all connections of a cluster while one node dies, and watches for a timeout and two seconds more.
@@ -53,13 +58,15 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		cluster, sessions := newHerdCluster(t, trial.clients,
+		each := max(trial.each, 1)
+		cluster, sessions := newHerdCluster(t, trial.clients*each, each,
 			gate.Config{Resumes: trial.resumes, Touches: 50 * trial.resumes})
 		defer cluster.stop()
+		cluster.batch = trial.batch
 		for _, n := range cluster.nodes {
 			n.flood(trial)
 		}
-		h := newHerd(t, ctx, cluster, sessions, 1)
+		h := newHerd(t, ctx, cluster, sessions, each, 1)
 		for i, c := range h.clients {
 			c.rude = trial.rude > 0 && i%trial.rude == 0
 		}
@@ -71,17 +78,19 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 		}
 		h.run(herdTimeout + 2*time.Second)
 		for _, c := range h.clients {
-			if c.backAt > 0 {
-				o.back = append(o.back, c.backAt)
-			}
-			if c.backAt > c.deadline {
-				o.late++
-			}
-			if c.err != nil {
-				o.ended++
-			}
-			if c.lapsed {
-				o.lapsed++
+			for _, s := range c.sessions {
+				if s.backAt > 0 {
+					o.back = append(o.back, s.backAt)
+				}
+				if s.backAt > s.deadline {
+					o.late++
+				}
+				if s.err != nil {
+					o.ended++
+				}
+				if s.lapsed {
+					o.lapsed++
+				}
 			}
 		}
 		slices.Sort(o.back)
@@ -89,6 +98,7 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 		o.allowed = trial.resumes + trial.resumes/10
 		for _, n := range cluster.nodes {
 			o.asked += n.asked
+			o.messages += n.messages
 			o.touches += n.gate.Refused()[gate.Touches][gate.OfNode]
 			from := 0
 			for i, at := range n.admitted {
@@ -103,6 +113,9 @@ func (trial herdTrial) run(t *testing.T) (o herdOutcome) {
 	return o
 }
 
+// sessions returns how many sessions the clients have.
+func (o herdOutcome) sessions() int { return o.clients * max(o.each, 1) }
+
 // verdict returns an error for each thing that is wrong with the outcome; nil when no session was lost.
 func (o herdOutcome) verdict() error {
 	var errs []error
@@ -110,8 +123,8 @@ func (o herdOutcome) verdict() error {
 		errs = append(errs, fmt.Errorf("the cluster expired %d sessions, %d ended for their clients", o.expired,
 			o.ended))
 	}
-	if missing := o.clients - len(o.back); missing > 0 || o.late > 0 {
-		errs = append(errs, fmt.Errorf("%d clients did not return, and %d returned after their deadline", missing,
+	if missing := o.sessions() - len(o.back); missing > 0 || o.late > 0 {
+		errs = append(errs, fmt.Errorf("%d sessions did not return, and %d returned after their deadline", missing,
 			o.late))
 	}
 	if o.touches > 0 {
@@ -135,10 +148,11 @@ func (o herdOutcome) last() time.Duration {
 // String returns the curve: the clients that returned in each 100 ms.
 func (o herdOutcome) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d clients, timeout %v; two nodes, %d resumes a second each\n", o.clients, herdTimeout, o.resumes)
+	fmt.Fprintf(&b, "%d clients of %d sessions, timeout %v; two nodes, %d resumes a second each\n", o.clients,
+		max(o.each, 1), herdTimeout, o.resumes)
 	fmt.Fprintf(&b, "back %d, the last after %v; expired %d, lapsed %d; %.2f resumes asked for a session; at most %d "+
 		"a second at a node, allowed %d\n\n",
-		len(o.back), o.last().Round(time.Millisecond), o.expired, o.lapsed, float64(o.asked)/float64(o.clients), o.peak,
+		len(o.back), o.last().Round(time.Millisecond), o.expired, o.lapsed, float64(o.asked)/float64(o.sessions()), o.peak,
 		o.allowed)
 	const step, width = 100 * time.Millisecond, 40
 	most, counts := 1, make([]int, o.last()/step+1)
@@ -239,3 +253,41 @@ func TestHerdThatIsTooLarge(t *testing.T) {
 }
 
 var _ session.Events = (*herdConn)(nil)
+
+// Clients with thousands of sessions each lose their nodes. They move all sessions with a few messages, and keep to the
+// budgets of the nodes.
+func TestHerdOfLargeClients(t *testing.T) {
+	for name, trial := range map[string]herdTrial{
+		"one client":              {clients: 1, each: 5000, resumes: 20_000, batch: 1024},
+		"one client, old nodes":   {clients: 1, each: 5000, resumes: 20_000},
+		"ten clients":             {clients: 10, each: 5000, resumes: 20_000, batch: 1024},
+		"ten clients, low budget": {clients: 10, each: 5000, resumes: 5000, batch: 1024},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if bubble.Race {
+				trial.each, trial.resumes = trial.each/10, trial.resumes/10
+			}
+			o := trial.run(t)
+			t.Log("\n" + o.String())
+			if err := o.verdict(); err != nil {
+				t.Error(err)
+			}
+			spare := 500 * time.Millisecond
+			if trial.clients > 1 {
+				spare = 3 * time.Second // some are sent to and fro between the nodes
+			}
+			bound := time.Duration(o.sessions())*time.Second/time.Duration(min(2, trial.clients)*trial.resumes) + spare
+			if o.last() > bound {
+				t.Errorf("the last session was served again after %v, want at most %v", o.last(), bound)
+			}
+			each := 10
+			if bubble.Race {
+				each = 5 // a tenth of the budget has room for fewer at a time
+			}
+			if few := o.asked/each + 10*trial.clients; trial.batch > 0 && o.messages > few {
+				t.Errorf("%d messages for %d resumes, want at most %d", o.messages, o.asked, few)
+			}
+			t.Logf("%d messages of several resumes", o.messages)
+		})
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -146,6 +147,11 @@ func (n *fakeNode) calls() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.got
+}
+
+// callsOfSessions are the calls but those by which a client that holds a session learns of the other nodes.
+func (n *fakeNode) callsOfSessions() []string {
+	return slices.DeleteFunc(slices.Clone(n.calls()), func(call string) bool { return call == "members" })
 }
 
 func (n *fakeNode) refuseWith(err error) {

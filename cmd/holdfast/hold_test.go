@@ -68,7 +68,7 @@ func TestHoldClosesOnInterrupt(t *testing.T) {
 	if code := <-h.code; code != exitDone || e.Event != "ended" || e.State != "closed" {
 		t.Errorf("exit code %d, %s, %+v", code, h.stderr.String(), e)
 	}
-	if got := n.calls(); !slices.Equal(got, []string{"open 10s ", "close"}) {
+	if got := n.callsOfSessions(); !slices.Equal(got, []string{"open 10s ", "close"}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -83,7 +83,7 @@ func TestHoldOpensALocalSession(t *testing.T) {
 	if code := <-h.code; code != exitDone || v.Token != tokenText+".local" || !v.Local {
 		t.Errorf("exit code %d, %s, %+v", code, h.stderr.String(), v)
 	}
-	if got := n.calls(); !slices.Equal(got, []string{"open 10s local"}) {
+	if got := n.callsOfSessions(); !slices.Equal(got, []string{"open 10s local"}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -98,7 +98,7 @@ func TestHoldKeepsTheSessionOfAToken(t *testing.T) {
 	if code := <-h.code; code != exitDone {
 		t.Errorf("exit code %d, %s", code, h.stderr.String())
 	}
-	if got := n.calls(); !slices.Equal(got, []string{"resume"}) {
+	if got := n.callsOfSessions(); !slices.Equal(got, []string{"resume"}) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -97,7 +97,7 @@ func (p *pinger) measure(ctx context.Context) ([]pingView, error) {
 // node opens a session at one endpoint, touches it, and closes it although ctx may have ended.
 func (p *pinger) node(ctx context.Context, endpoint string) (v pingView, err error) {
 	v.Endpoint = endpoint
-	cl, err := p.target.client(client.Config{Endpoints: []string{endpoint}})
+	cl, err := p.target.client(client.Config{Endpoints: []string{endpoint}, OnlyEndpoints: true})
 	if err != nil {
 		return v, err
 	}

@@ -94,7 +94,7 @@ func (t *target) client(cfg client.Config) (*client.Client, error) {
 
 // with runs f with a client of all endpoints. The calls of one client never see older state than an earlier call (N4).
 func (t *target) with(f func(cl *client.Client) error) error {
-	cl, err := t.client(client.Config{Endpoints: t.endpoints, ReadOnly: t.readOnly})
+	cl, err := t.client(client.Config{Endpoints: t.endpoints, OnlyEndpoints: true, ReadOnly: t.readOnly})
 	if err != nil {
 		return err
 	}

@@ -18,9 +18,9 @@ type Clients struct {
 	LaggingWait time.Duration
 }
 
-// minLaggingWait lets a healthy follower apply what the leader has answered already: it hears of the commit up to
-// commitTimeout later. A node that waits for less refuses opens that were done.
-const minLaggingWait = 10 * commitTimeout
+// minLaggingWait lets a healthy follower apply what the leader has answered already, also when it hears of the commit
+// only after a commit timeout. A node that waits for less refuses opens that were done.
+const minLaggingWait = 10 * minCommitTimeout
 
 // minMessageBytes is above the size of session.MaxTouchBatch tokens, about 420 KB.
 const minMessageBytes = 512 << 10

@@ -91,14 +91,14 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"expiry_interval": "50ms",
 		"max_sessions":    "18", "max_state_bytes": "67108865",
 		"raft_heartbeat_timeout": "900ms", "raft_election_timeout": "2s", "raft_lease_timeout": "300ms",
-		"raft_apply_timeout": "3s",
-		"local_sessions":     "on", "local_session_upgrade": "off", "read_only": "on",
+		"raft_quick_election": "off", "raft_apply_timeout": "3s",
+		"local_sessions": "on", "local_session_upgrade": "off", "read_only": "on",
 		"stall_limit":       "2s",
 		"snapshot_interval": "1m", "snapshot_threshold": "7", "trailing_logs": "8",
 		"max_message_bytes": "524288", "max_streams_per_connection": "9", "max_connections": "10", "max_streams": "18",
 		"max_sessions_per_connection": "11", "max_requests_per_connection": "12", "max_waiting_bytes": "67108864",
 		"lagging_wait":         "2s",
-		"max_opens_per_second": "13", "max_resumes_per_second": "10001", "max_touches_per_second": "20001",
+		"max_opens_per_second": "13", "max_resumes_per_second": "50001", "max_touches_per_second": "200001",
 		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16",
 		"max_connections_per_address": "17",
 		"shutdown_timeout":            "4s", "log_level": "debug", "log_format": "json",
@@ -226,16 +226,16 @@ func TestCompleteRefuses(t *testing.T) {
 		}, "max_message_bytes 1: must be 524288 to 67108864"},
 		{"trailing logs", func(c *Config) { c.Raft.TrailingLogs = 0 }, "trailing_logs 0: must be 1 to 1099511627776"},
 		{"opens above resumes", func(c *Config) {
-			c.Gate.MaxResumesPerSecond = 9999
-		}, "max_opens_per_second 10000: must be at most max_resumes_per_second 9999, where 0 (no limit) is the largest " +
+			c.Gate.MaxResumesPerSecond = 49_999
+		}, "max_opens_per_second 50000: must be at most max_resumes_per_second 49999, where 0 (no limit) is the largest " +
 			"value: sessions that exist come before new ones"},
 		{"opens without limit", func(c *Config) {
 			c.Gate.MaxOpensPerSecond = 0
-		}, "max_opens_per_second 0: must be at most max_resumes_per_second 20000, where 0 (no limit) is the largest " +
+		}, "max_opens_per_second 0: must be at most max_resumes_per_second 200000, where 0 (no limit) is the largest " +
 			"value: sessions that exist come before new ones"},
 		{"resumes above touches", func(c *Config) {
-			c.Gate.MaxTouchesPerSecond = 19_999
-		}, "max_resumes_per_second 20000: must be at most max_touches_per_second 19999, where 0 (no limit) is the " +
+			c.Gate.MaxTouchesPerSecond = 199_999
+		}, "max_resumes_per_second 200000: must be at most max_touches_per_second 199999, where 0 (no limit) is the " +
 			"largest value: sessions that are kept alive come before those that come back"},
 		{"opens negative", func(c *Config) {
 			c.Gate.MaxOpensPerSecond = -1

@@ -6,13 +6,28 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// commitTimeout is how soon a leader without new entries tells its followers of a commit.
-const commitTimeout = 10 * time.Millisecond
+const (
+	// commitPart is the part of the heartbeat timeout, and of lagging_wait, that Raft's commit timeout is at most.
+	commitPart = 5
+	// minCommitTimeout and maxCommitTimeout bound Raft's commit timeout.
+	minCommitTimeout = 10 * time.Millisecond
+	maxCommitTimeout = 200 * time.Millisecond
+)
+
+// CommitTimeout is Raft's commit timeout. A leader tells its followers of a commit at once (R7). When that is lost,
+// they hear of it one to two commit timeouts later. That is below the time that a node waits to catch up with a token
+// (M5). Each commit timeout wakes the leader for each follower, also in an idle cluster.
+func (c Config) CommitTimeout() time.Duration {
+	return max(minCommitTimeout, min(c.Raft.HeartbeatTimeout/commitPart, c.Clients.LaggingWait/commitPart,
+		maxCommitTimeout))
+}
 
 // Raft are the settings of Raft and of its log.
 type Raft struct {
 	// HeartbeatTimeout, ElectionTimeout and LeaseTimeout are Raft's own times.
 	HeartbeatTimeout, ElectionTimeout, LeaseTimeout time.Duration
+	// QuickElection lets voters elect as soon as they find the leader gone (F1).
+	QuickElection bool
 	// ApplyTimeout bounds the wait for one log entry.
 	ApplyTimeout time.Duration
 	// StallLimit is how long a write to the log, or the applying of an entry, may take before the node steps out.
@@ -29,7 +44,6 @@ func (r Raft) Config() *raft.Config {
 	c.HeartbeatTimeout = r.HeartbeatTimeout
 	c.ElectionTimeout = r.ElectionTimeout
 	c.LeaderLeaseTimeout = r.LeaseTimeout
-	c.CommitTimeout = commitTimeout
 	c.SnapshotInterval = r.SnapshotInterval
 	c.SnapshotThreshold = r.SnapshotThreshold
 	c.TrailingLogs = r.TrailingLogs
@@ -48,6 +62,9 @@ func raftSettings() []setting {
 		duration("raft_lease_timeout", "500ms", own,
 			func(c *Config) *time.Duration { return &c.Raft.LeaseTimeout }).
 			helps("time without a quorum after which a leader steps down; at most raft_heartbeat_timeout"),
+		toggle("raft_quick_election", on, func(c *Config) *bool { return &c.Raft.QuickElection }).
+			helps("whether voters elect at once when a majority of them finds that the leader's process has ended; " +
+				"off: only after raft_heartbeat_timeout"),
 		duration("raft_apply_timeout", "5s", span[time.Duration]{10 * time.Millisecond, time.Hour},
 			func(c *Config) *time.Duration { return &c.Raft.ApplyTimeout }).
 			helps("time that a log entry has to commit, before its outcome counts as unknown"),

@@ -68,6 +68,15 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 			Seq: seq, Token: token, Instance: instance, Attempt: attempt,
 		}}}
 	}
+	many := func(seq, instance uint64, ids ...uint64) *holdfastv1.ClientMessage {
+		r := &holdfastv1.ResumeSessions{Seq: seq, Instance: instance, Ids: ids}
+		for _, id := range ids {
+			t := tokenOf(session.Session{ID: session.ID(id), Attachment: 1})
+			r.Credentials = append(r.Credentials, t.Credential[:]...)
+			r.Attachments, r.Attempts = append(r.Attachments, 1), append(r.Attempts, seq)
+		}
+		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_ResumeSessions{ResumeSessions: r}}
+	}
 	touch := func(seq uint64, ids ...uint64) *holdfastv1.ClientMessage {
 		return &holdfastv1.ClientMessage{
 			Message: &holdfastv1.ClientMessage_Touch{Touch: &holdfastv1.Touch{Seq: seq, Ids: ids}},
@@ -103,6 +112,10 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 			resume(8, 5, 2),
 		},
 		{touch(1), seen, ahead, resume(4, 5, 3)},
+		{
+			many(1, 5, id, id+1), many(2, 5, id), many(3, 6, id), touch(4, id), many(5, 5, id, id), many(6, 5),
+			many(7, 5, uint64(local.ID)), end(8),
+		},
 		{end(1), end(1), touch(1, id), {}, touch(0), open(0, 0, nil)},
 		{openLocal, touch(2), upgrade(3, local), upgrade(4, local), touch(7), endLocal, touch(8)},
 		{
@@ -194,7 +207,7 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 	open := map[uint64]int{}
 	for _, m := range script {
 		open[m.GetOpen().GetSeq()+m.GetResume().GetSeq()+m.GetTouch().GetSeq()+m.GetClose().GetSeq()+
-			m.GetUpgrade().GetSeq()]++
+			m.GetUpgrade().GetSeq()+m.GetResumeSessions().GetSeq()]++
 	}
 	for _, m := range said {
 		if s := wire.StateFrom(m.GetState()); s.Node != 1 || s.Mode == 0 || s.Index == 0 {
@@ -208,6 +221,8 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 		case *holdfastv1.ServerMessage_Resumed:
 			seq = a.Resumed.GetSeq()
 			granted(t, a.Resumed.GetSession(), a.Resumed.GetSafeFor())
+		case *holdfastv1.ServerMessage_ResumedSessions:
+			seq = a.ResumedSessions.GetSeq()
 		case *holdfastv1.ServerMessage_Touched:
 			seq = a.Touched.GetSeq()
 		case *holdfastv1.ServerMessage_Closed:

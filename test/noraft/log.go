@@ -3,6 +3,7 @@ package noraft
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -32,15 +33,10 @@ type log struct {
 	failed  error // guarded by failure; why the state has halted
 }
 
-// proposal is a command that waits for its entry.
+// proposal is a command that waits for its entry, and whom to tell what came of it.
 type proposal struct {
 	command session.Command
-	done    chan outcome // has room for one
-}
-
-type outcome struct {
-	result session.Result
-	err    error
+	done    func(session.Result, error)
 }
 
 func newLog(cfg Config) *log {
@@ -88,24 +84,49 @@ func (l *log) apply(commands []session.Command) ([]session.Result, error) {
 // enters the log.
 func (l *log) Propose(ctx context.Context, c session.Command) (session.Result, error) {
 	if l.commit <= 0 {
-		results, err := l.apply([]session.Command{c})
-		if err != nil {
-			return session.Result{}, err
-		}
-		return results[0], nil
+		return l.one(c)
 	}
-	p := &proposal{c, make(chan outcome, 1)}
+	type outcome struct {
+		result session.Result
+		err    error
+	}
+	told := make(chan outcome, 1)
+	p := &proposal{c, func(result session.Result, err error) { told <- outcome{result, err} }}
 	select {
 	case l.proposals <- p:
 	case <-ctx.Done():
 		return session.Result{}, ctx.Err()
 	}
 	select {
-	case o := <-p.done:
+	case o := <-told:
 		return o.result, o.err
 	case <-ctx.Done():
 		return session.Result{}, session.ErrOutcomeUnknown
 	}
+}
+
+// Submit is Propose without a caller that waits. It refuses the command when there is no room to wait.
+func (l *log) Submit(c session.Command, done func(session.Result, error)) {
+	if l.commit <= 0 {
+		done(l.one(c))
+		return
+	}
+	select {
+	case l.proposals <- &proposal{c, done}:
+	default:
+		done(session.Result{}, &session.LimitError{
+			Name: "commands", Limit: strconv.Itoa(waiting), RetryAfter: session.BusyRetryAfter,
+		})
+	}
+}
+
+// one applies an entry of one command.
+func (l *log) one(c session.Command) (session.Result, error) {
+	results, err := l.apply([]session.Command{c})
+	if err != nil {
+		return session.Result{}, err
+	}
+	return results[0], nil
 }
 
 // run makes entries of the proposals until ctx ends. Without a commit time it has nothing to do.
@@ -145,10 +166,10 @@ func (l *log) conclude(entry []*proposal) {
 	}
 	results, err := l.apply(commands)
 	for i, p := range entry {
-		o := outcome{err: err}
-		if err == nil {
-			o.result = results[i]
+		if err != nil {
+			p.done(session.Result{}, err)
+			continue
 		}
-		p.done <- o
+		p.done(results[i], nil)
 	}
 }

@@ -259,6 +259,7 @@ func (x *tenant) ended(s *client.Session) {
 
 // live opens, holds, closes and loses sessions until ctx ends.
 func (x *tenant) live(ctx context.Context, others []*tenant) {
+	kept := x.moveIn(ctx)
 	for ctx.Err() == nil {
 		s := x.open(ctx, 30*time.Second)
 		if s == nil {
@@ -277,11 +278,27 @@ func (x *tenant) live(ctx context.Context, others []*tenant) {
 		case 3:
 			x.rob(ctx, s, others)
 		default: // held to the end, or until another client takes it
-			if len(x.all()) > 6 {
+			if len(x.all()) > kept+6 {
 				x.close(ctx, s)
 			}
 		}
 	}
+}
+
+// household is how many sessions a tenant of a household keeps besides: an SDK that does not know the node yet resumes
+// fewer one by one.
+const household = 24
+
+// moveIn opens the sessions of a household, which are held to the end or until another client takes them. It returns
+// how many sessions the tenant keeps.
+func (x *tenant) moveIn(ctx context.Context) int {
+	if !x.w.households() {
+		return 0
+	}
+	for n := 0; n < household && ctx.Err() == nil; n++ {
+		x.open(ctx, time.Second)
+	}
+	return household
 }
 
 // rob makes thieves resume s at once. The last of them keeps it.

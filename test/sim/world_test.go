@@ -172,8 +172,12 @@ func (w *world) config(name, dir string) config.Config {
 // locals reports whether the cluster has local sessions, and clients that use them.
 func (w *world) locals() bool { return w.seed%7 == 3 || w.seed%7 == 6 }
 
-// commitTimeout is how soon a quiet leader tells followers of a commit, which is most of a quiet cluster's work. Every
-// eighth seed has production's value.
+// households reports whether tenants hold so many sessions that they resume them with one message when they lose a
+// node (M1).
+func (w *world) households() bool { return w.seed%5 == 1 }
+
+// commitTimeout is how soon Raft tells followers of a commit of which the leader's notice was lost (R7). Every eighth
+// seed has production's value, which is longer.
 func (w *world) commitTimeout() time.Duration {
 	if w.seed%8 == 0 {
 		return 0

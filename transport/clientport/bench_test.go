@@ -8,18 +8,25 @@ import (
 	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
 	"holdfast/transport/dial"
 	"holdfast/transport/gate"
+	"holdfast/transport/internal/porttest"
 )
 
 // served starts a client port on loopback and returns its address.
 func served(b *testing.B) string {
 	b.Helper()
+	return servedBy(b, &fakeService{})
+}
+
+func servedBy(b *testing.B, service *fakeService) string {
+	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := New(Config{}, &fakeService{}, fakeCluster{})
+	s := New(Config{}, service, fakeCluster{})
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(listener) }()
 	b.Cleanup(func() {
@@ -61,6 +68,48 @@ func BenchmarkTouch(b *testing.B) {
 	b.ReportAllocs()
 	for seq := uint64(1); b.Loop(); seq++ {
 		touchOnce(b, stream, seq)
+	}
+}
+
+// BenchmarkOpens measures 256 opens, their closes and all answers over loopback, client and server in one process: in
+// messages of their own, and in batches. The node answers at once.
+func BenchmarkOpens(b *testing.B) {
+	const each = 256
+	for name, batches := range map[string]bool{"single": false, "batch": true} {
+		b.Run(name, func(b *testing.B) {
+			service := &fakeService{start: func(r session.Request, done func(session.Grant, error)) bool {
+				if r.Close != nil {
+					done(session.Grant{}, nil)
+				} else {
+					done(porttest.Grant(session.ID(r.Open.MS)), nil)
+				}
+				return true
+			}}
+			stream := connect(b, servedBy(b, service))
+			var messages []*holdfastv1.ClientMessage
+			for seq := range uint64(each) {
+				messages = append(messages, openMessage(seq+1), closeMessage(each+seq+1, 7))
+			}
+			if batches {
+				messages = []*holdfastv1.ClientMessage{batchMessage(messages...)}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, m := range messages {
+					if err := stream.Send(m); err != nil {
+						b.Fatal(err)
+					}
+				}
+				for n := 0; n < 2*each; {
+					m, err := stream.Recv()
+					if err != nil {
+						b.Fatal(err)
+					}
+					n += max(1, len(m.GetAnswers().GetMessages()))
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/each, "ns/session")
+		})
 	}
 }
 

@@ -21,18 +21,20 @@ const idleStreamWait = time.Minute
 // connectStream is the part of a Connect stream that the handler uses.
 type connectStream interface {
 	Context() context.Context
-	Send(*holdfastv1.ServerMessage) error
+	// SendMsg sends a [port.Appender].
+	SendMsg(m any) error
 	Recv() (*holdfastv1.ClientMessage, error)
 }
 
 // Connect serves the connection of one client process.
 //
 // It has three goroutines: the handler, which waits for the first reason to end; a reader; and a writer. The reader
-// serves touches itself, in their order, because they are cheap. It starts a goroutine for each other request, at most
-// StreamLimits.Requests. Only the writer waits for the client. Messages that the client does not read are queued, up to
-// a number of messages, of bytes, and of seconds in which it reads nothing. Beyond that the stream ends with
-// RESOURCE_EXHAUSTED and the name of the limit: "outgoing_messages", "outgoing_bytes" or "outgoing_wait". The stream
-// also ends when too much waits on its connection or its node. Its sessions live on.
+// serves touches itself, in their order, because they are cheap. It starts the other requests in their order, at most
+// StreamLimits.Requests at a time. The node tells their outcomes, which are queued as answers; only a request that has
+// to wait for something outside of the log has a goroutine. Only the writer waits for the client. Messages that the
+// client does not read are queued, up to a number of messages, of bytes, and of seconds in which it reads nothing.
+// Beyond that the stream ends with RESOURCE_EXHAUSTED and the name of the limit: "outgoing_messages", "outgoing_bytes"
+// or "outgoing_wait". The stream also ends when too much waits on its connection or its node. Its sessions live on.
 func (s *sessionServer) Connect(stream holdfastv1.SessionService_ConnectServer) error {
 	return s.connect(stream)
 }
@@ -49,7 +51,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 		server:       s,
 		network:      network,
 		reservations: s.gate.Reservations(caller, s.cfg.Stream.Requests),
-		out:          newOutbox(s.cfg.Stream.Outgoing, network.Account, s.cfg.Patience, s.state),
+		out:          newOutbox(s.cfg.Stream.Outgoing, network.Account, s.cfg.Patience, s.service.State),
 		streamState: newStreamState(s.cfg.Stream, func(busy bool) {
 			if busy {
 				network.SetBusy()
@@ -69,7 +71,8 @@ func (s *sessionServer) connect(stream connectStream) error {
 	// The node keeps the connection, and so the outbox, as long as a session lives that was opened through it.
 	c.out.drop()
 	c.reservations.Leave()
-	<-c.streamState.drain() // requests end because their context has ended
+	c.streamState.drain()
+	c.streamState.waits.Wait() // these requests end because their context has ended
 	conn.Disconnect()
 	s.stats.streams.Add(-1)
 	c.count(-c.streamState.clear())
@@ -103,7 +106,7 @@ func (c *connection) count(change int) {
 func (c *connection) serve(ctx context.Context, stream connectStream) error {
 	read, written := make(chan error, 1), make(chan error, 1)
 	c.server.port.Pump(func() { read <- c.read(ctx, stream) })
-	c.server.port.Pump(func() { written <- c.out.run(ctx, stream.Send) })
+	c.server.port.Pump(func() { written <- c.out.run(ctx, stream.SendMsg) })
 	ended, why := c.until(read, written)
 	if ended {
 		return why
@@ -205,8 +208,37 @@ func (c *connection) read(ctx context.Context, stream connectStream) error {
 	}
 }
 
-// take serves one request, or starts its goroutine.
+// take serves the requests of a message, in their order. Each request of a batch is served as if it had come alone. A
+// bad batch has no seq, and is refused as a whole.
 func (c *connection) take(ctx context.Context, m *holdfastv1.ClientMessage) {
+	batch := m.GetBatch()
+	if batch == nil {
+		c.takeOne(ctx, m)
+		return
+	}
+	c.out.joinAnswers()
+	requests := batch.GetRequests()
+	if err := wire.BatchOf(len(requests)); err != nil {
+		c.fail(0, err)
+		return
+	}
+	if !c.out.awaitRoom(ctx, len(requests)) {
+		return
+	}
+	for _, one := range requests {
+		if ctx.Err() != nil {
+			return
+		}
+		if one.GetBatch() != nil {
+			c.fail(0, &session.FieldError{Field: "batch.requests", Limit: "must hold no batch"})
+			continue
+		}
+		c.takeOne(ctx, one)
+	}
+}
+
+// takeOne serves one request, or starts it.
+func (c *connection) takeOne(ctx context.Context, m *holdfastv1.ClientMessage) {
 	seq, err := seqFrom(m)
 	if err == nil {
 		err = c.start(ctx, m)
@@ -230,6 +262,8 @@ func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (er
 		return c.close(ctx, m.Close)
 	case *holdfastv1.ClientMessage_Upgrade:
 		return c.upgrade(ctx, m.Upgrade)
+	case *holdfastv1.ClientMessage_ResumeSessions:
+		return c.resumes(m.ResumeSessions)
 	default:
 		return &session.FieldError{Field: "message", Limit: messageLimit}
 	}
@@ -237,6 +271,9 @@ func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (er
 
 // fail answers a request with its error.
 func (c *connection) fail(seq uint64, err error) {
+	if p, ok := errors.AsType[*session.PanicError](err); ok {
+		c.server.port.Panicked(wire.ConnectMethod, p)
+	}
 	c.server.port.Note(wire.ConnectMethod, err)
 	c.server.stats.failed.Add(1)
 	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, err)}})

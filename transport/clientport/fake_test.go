@@ -2,16 +2,19 @@ package clientport
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/dial"
 	"holdfast/transport/internal/porttest"
+	"holdfast/transport/port"
 	"holdfast/transport/wire"
 )
 
@@ -24,6 +27,8 @@ type fakeService struct {
 	touchToken func(context.Context, session.Token) (time.Duration, error)
 	closing    func(context.Context, session.Token) error
 	upgrade    func(context.Context, session.Token) (session.Grant, error)
+	start      func(session.Request, func(session.Grant, error)) bool
+	resumes    func(session.ResumesRequest, func([]session.Resumed))
 	find       func(context.Context, session.ID, session.ReadOptions) (session.Listed, error)
 	list       func(context.Context, session.Query) (session.Page, error)
 	state      func() session.NodeState
@@ -113,6 +118,28 @@ func (c *fakeConnection) Close(ctx context.Context, t session.Token) error {
 		return nil
 	}
 	return c.closing(ctx, t)
+}
+
+// Start starts nothing unless the test says how: the client port calls the functions above, each in a goroutine.
+func (c *fakeConnection) Start(r session.Request, done func(session.Grant, error)) bool {
+	return c.start != nil && c.start(r, done)
+}
+
+// StartResumes resumes each session by the function for one, unless the test says how.
+func (c *fakeConnection) StartResumes(r session.ResumesRequest, done func([]session.Resumed)) {
+	if c.resumes != nil {
+		c.resumes(r, done)
+		return
+	}
+	all := make([]session.Resumed, len(r.Sessions))
+	for i := range all {
+		g, err := c.Resume(context.Background(), r.Each(i))
+		all[i] = session.Resumed{Attachment: g.Token.Attachment, SafeFor: g.SafeFor, Err: err}
+		if err != nil {
+			all[i].Attachment = 0
+		}
+	}
+	done(all)
 }
 
 func (c *fakeConnection) Upgrade(ctx context.Context, t session.Token) (session.Grant, error) {
@@ -251,4 +278,21 @@ func receive(t *testing.T, stream holdfastv1.SessionService_ConnectClient) *hold
 	return m
 }
 
-func noState() *holdfastv1.NodeState { return nil }
+func noState() session.NodeState { return session.NodeState{} }
+
+// sent returns the message that the outbox gave to gRPC.
+func sent(m any) *holdfastv1.ServerMessage {
+	p, ok := m.(port.Appender)
+	if !ok {
+		panic(fmt.Sprintf("%T was sent", m))
+	}
+	b, err := p.Append(nil)
+	if err != nil || len(b) != p.Size() {
+		panic(fmt.Sprintf("%d bytes, of which %d were announced: %v", len(b), p.Size(), err))
+	}
+	got := &holdfastv1.ServerMessage{}
+	if err := proto.Unmarshal(b, got); err != nil {
+		panic(err)
+	}
+	return got
+}

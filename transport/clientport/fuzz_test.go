@@ -23,8 +23,8 @@ type oneMessage struct {
 
 func (s *oneMessage) Context() context.Context { return s.ctx }
 
-func (s *oneMessage) Send(m *holdfastv1.ServerMessage) error {
-	s.sent = append(s.sent, m)
+func (s *oneMessage) SendMsg(m any) error {
+	s.sent = append(s.sent, sent(m))
 	return nil
 }
 
@@ -43,7 +43,7 @@ func FuzzConnectMessage(f *testing.F) {
 	for _, m := range []*holdfastv1.ClientMessage{
 		{},
 		openMessage(1), resumeMessage(2, 3), touchMessage(4, 5, 6),
-		closeMessage(7, 8), openMessage(0),
+		closeMessage(7, 8), openMessage(0), resumesMessage(9, 3, 4, 5), resumesMessage(10),
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {

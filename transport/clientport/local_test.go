@@ -98,8 +98,8 @@ func TestL7AnUpgradeTakesNoRoom(t *testing.T) {
 // numbers, and does overtake older moves at its node.
 func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
 	r := newStreamState(StreamLimits{Sessions: 10, Requests: 10}, func(bool) {})
-	q, err := r.begin(request{open: true})
-	if err != nil {
+	q := &request{ask: session.Request{Open: &session.OpenRequest{}}}
+	if err := r.begin(q); err != nil {
 		t.Fatal(err)
 	}
 	r.answered(q, session.Token{ID: 7, Attachment: 5, Local: true})
@@ -116,7 +116,8 @@ func TestL5AMoveInTheLogIsNewerThanLocalOnes(t *testing.T) {
 			t.Errorf("a move to %+v is told: %v, want %v", tt.to, told, tt.told)
 		}
 	}
-	if q, err = r.begin(request{resume: 7}); err != nil {
+	q = &request{resume: 7}
+	if err := r.begin(q); err != nil {
 		t.Fatal(err)
 	}
 	r.answered(q, session.Token{ID: 7, Attachment: 2})

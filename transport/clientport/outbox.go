@@ -3,6 +3,7 @@ package clientport
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +44,7 @@ type outbox struct {
 	// one has gone, and does not say how much of that one has gone: a large message gets more time.
 	patience time.Duration
 	// state returns the node's state for the messages.
-	state func() *holdfastv1.NodeState
+	state func() session.NodeState
 	// wake tells the writer that there is something new. It has a buffer of one.
 	wake chan struct{}
 	// overflow is closed when the queue overflows.
@@ -53,25 +54,32 @@ type outbox struct {
 	// queue is in the order of sending; bytes is its size. guarded by mu
 	queue []outgoing
 	bytes int
+	// spare is what is left of the piece of memory that holds written answers. guarded by mu
+	spare []byte
 	// taken is the size of the messages that the writer has taken to send. guarded by mu
 	taken int
 	// sessions is the largest number of sessions that the stream has had at once. guarded by mu
 	sessions int
-	// sent is the size of the last message sent. It belongs to the writer.
-	sent int
+	// joins says that one message may carry many answers. guarded by mu
+	joins bool
+	// room is told when the queue has become shorter or closed, while somebody waits for it; else it is nil. guarded by
+	// mu
+	room chan struct{}
 	// closed says that the queue takes no more, full why. guarded by mu
 	closed bool
 	full   *session.LimitError
 }
 
+// outgoing is a message, or one that is written already.
 type outgoing struct {
 	message *holdfastv1.ServerMessage
+	written []byte
 	bytes   int
 }
 
 // newOutbox returns a queue of at most limit messages, each of which gets state as it is sent. The messages count on
 // account. The queue overflows when the client reads none of them for as long as patience.
-func newOutbox(limit int, account *port.Account, patience time.Duration, state func() *holdfastv1.NodeState) *outbox {
+func newOutbox(limit int, account *port.Account, patience time.Duration, state func() session.NodeState) *outbox {
 	return &outbox{
 		limit: limit, account: account, patience: patience, state: state, wake: make(chan struct{}, 1),
 		overflow: make(chan struct{}),
@@ -94,7 +102,11 @@ func (o *outbox) allow(sessions int) {
 func weight(m *holdfastv1.ServerMessage) int {
 	bytes := proto.Size(m) + messageOverhead
 	var detail *holdfastv1.ErrorDetail
-	for _, f := range m.GetTouched().GetFailures() {
+	failures := m.GetTouched().GetFailures()
+	if resumed := m.GetResumedSessions(); resumed != nil {
+		failures = resumed.GetFailures()
+	}
+	for _, f := range failures {
 		bytes += failureOverhead
 		if f.GetError() != detail {
 			detail = f.GetError()
@@ -110,6 +122,26 @@ func (o *outbox) add(m *holdfastv1.ServerMessage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.push(outgoing{message: m, bytes: bytes})
+}
+
+// pieceBytes is how much memory is got at once for written answers.
+const pieceBytes = 4 << 10
+
+// write queues a message that is written already. It keeps a copy.
+func (o *outbox) write(b []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	if len(o.queue) == 0 {
+		o.spare = nil // an answer alone takes no piece: an idle connection costs little
+	} else if cap(o.spare) < len(b) {
+		o.spare = make([]byte, 0, max(pieceBytes, len(b)))
+	}
+	kept := append(o.spare, b...)
+	o.spare = kept[len(kept):]
+	o.push(outgoing{written: slices.Clip(kept), bytes: len(b) + messageOverhead})
 }
 
 // gone queues the end of a session. It adds to the last queued message if that is of the same kind: one message tells
@@ -232,7 +264,46 @@ func (o *outbox) stuck() {
 // empty closes the queue and drops its messages. Called with mu held.
 func (o *outbox) empty() {
 	o.account.Add(-o.bytes)
-	o.closed, o.queue, o.bytes = true, nil, 0
+	o.closed, o.queue, o.bytes, o.spare = true, nil, 0, nil
+	o.tellRoom()
+}
+
+// joinAnswers lets one message carry many answers from now on: the client has shown that it knows them.
+func (o *outbox) joinAnswers() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.joins = true
+}
+
+// awaitRoom waits until the queue has room for n messages, and reports whether it takes them. A batch asks for many
+// answers at once: a client that reads them as fast as it can must not lose its stream for it. A client that does not
+// read them loses it when its patience is over.
+func (o *outbox) awaitRoom(ctx context.Context, n int) bool {
+	for {
+		o.mu.Lock()
+		if o.closed || len(o.queue) == 0 || len(o.queue)+n <= o.limit {
+			defer o.mu.Unlock()
+			return !o.closed
+		}
+		if o.room == nil {
+			o.room = make(chan struct{})
+		}
+		room := o.room
+		o.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// tellRoom wakes the reader that waits for room. Called with mu held.
+func (o *outbox) tellRoom() {
+	if o.room != nil {
+		close(o.room)
+		o.room = nil
+	}
 }
 
 // close lets the queue take no more. run returns when the queued messages have been sent.
@@ -240,6 +311,7 @@ func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
+	o.tellRoom()
 	select {
 	case o.wake <- struct{}{}:
 	default:
@@ -266,15 +338,16 @@ func (o *outbox) err() error {
 	return o.full
 }
 
-// run sends queued messages until the queue is closed and empty, ctx ends, or send fails.
-func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) error) error {
-	var buffer [takeBatch]outgoing
+// run sends queued messages until the queue is closed and empty, ctx ends, or send fails. It gives send a [parcel].
+func (o *outbox) run(ctx context.Context, send func(m any) error) error {
 	late := time.AfterFunc(o.patience, o.stuck)
 	late.Stop()
+	var next parcel
 	for {
-		n, closed := o.take(&buffer)
-		if n > 0 {
-			if err := o.send(ctx, buffer[:n], late, send); err != nil {
+		batch, joined, closed := o.take()
+		if len(batch) > 0 {
+			next.joins, next.state = joined, o.state()
+			if err := o.send(ctx, batch, &next, late, send); err != nil {
 				return err
 			}
 			continue
@@ -290,24 +363,29 @@ func (o *outbox) run(ctx context.Context, send func(*holdfastv1.ServerMessage) e
 	}
 }
 
-// send sends messages that are no longer queued. One reading of the node's state serves all of them, because all were
-// made before it (N4). send keeps none of them. late fires when gRPC does not take a message in time.
-func (o *outbox) send(ctx context.Context, batch []outgoing, late *time.Timer,
-	send func(*holdfastv1.ServerMessage) error,
+// send sends messages that are no longer queued, joined to one if the parcel joins. One reading of the node's state
+// serves all of them, because all were made before it (N4). send keeps none of them: the queue's array keeps what it
+// holds. gRPC writes a parcel into a buffer of its own before it returns. late fires when gRPC does not take a parcel
+// in time.
+func (o *outbox) send(ctx context.Context, batch []outgoing, p *parcel, late *time.Timer,
+	send func(m any) error,
 ) error {
 	defer late.Stop()
-	state := o.state()
-	for i, m := range batch {
+	defer clear(batch)
+	each := 1
+	if p.joins {
+		each = len(batch)
+	}
+	for i := 0; i < len(batch); i += each {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		batch[i] = outgoing{}
-		m.message.State = state
-		late.Reset(o.patience + time.Duration(o.sent)*time.Second/slowestRead)
-		if err := send(m.message); err != nil {
+		late.Reset(o.patience + time.Duration(p.weight)*time.Second/slowestRead) // the weight of the one before
+		p.pack(batch[i : i+each])
+		if err := send(p); err != nil {
 			return err
 		}
-		o.sent = m.bytes
+		clear(batch[i : i+each])
 	}
 	return nil
 }
@@ -317,23 +395,36 @@ const (
 	// taken messages count on the connection and no longer on the stream, so they must be few.
 	takeBatch = 16
 	takeBytes = 64 << 10
+	// joinBytes is how many bytes of messages are joined. A larger message goes alone, so that no client needs to take a
+	// larger one than it would without joined ones.
+	joinBytes = 512 << 10
 )
 
-// take moves messages from the queue to batch and returns how many.
-func (o *outbox) take(batch *[takeBatch]outgoing) (n int, closed bool) {
+// take removes messages from the queue, and says whether they are to be joined.
+func (o *outbox) take() (batch []outgoing, joined, closed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.account.Add(-o.taken) // the taken messages have been sent
 	o.taken = 0
-	for ; n < min(len(o.queue), takeBatch) && o.taken < takeBytes; n++ {
-		batch[n] = o.queue[n]
-		o.taken += o.queue[n].bytes
+	most := takeBatch
+	if o.joins {
+		most = session.MaxBatch
+	}
+	n := 0
+	for ; n < min(len(o.queue), most); n++ {
+		next := o.queue[n].bytes
+		if !o.joins && o.taken >= takeBytes || o.joins && n > 0 && o.taken+next > joinBytes {
+			break
+		}
+		o.taken += next
 	}
 	o.bytes -= o.taken
-	clear(o.queue[:n]) // the queue's array keeps what it holds
-	o.queue = o.queue[n:]
+	batch, o.queue = o.queue[:n:n], o.queue[n:]
 	if len(o.queue) == 0 {
-		o.queue = nil // frees the memory of a burst: an idle connection costs little
+		o.queue, o.spare = nil, nil // frees the memory of a burst: an idle connection costs little
 	}
-	return n, o.closed
+	if n > 0 {
+		o.tellRoom()
+	}
+	return batch, o.joins, o.closed
 }

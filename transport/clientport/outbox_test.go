@@ -96,7 +96,6 @@ func TestWaitingAnswersCountTheirCost(t *testing.T) {
 // A queue that never becomes empty keeps only its waiting messages, and none that was sent.
 func TestSentMessagesAreGivenBack(t *testing.T) {
 	o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
-	var batch [takeBatch]outgoing
 	for range 2000 {
 		o.jeopardyEnded()
 	}
@@ -106,11 +105,12 @@ func TestSentMessagesAreGivenBack(t *testing.T) {
 		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})
 	}
 	for len(o.queue) > 1 {
-		if n, _ := o.take(&batch); n == 0 {
+		batch, _, _ := o.take()
+		if len(batch) == 0 {
 			t.Fatal("no message is taken from a queue")
 		}
+		clear(batch)
 	}
-	clear(batch[:])
 	if kept := heap() - before; kept > 2*large || o.err() != nil {
 		t.Errorf("%d bytes are kept, %d of them in messages that wait", kept, o.bytes)
 	}
@@ -127,7 +127,7 @@ func TestTheWriterHoldsLittle(t *testing.T) {
 	}
 	all := o.bytes
 	stop := errors.New("stop")
-	err := o.run(t.Context(), func(*holdfastv1.ServerMessage) error { return stop })
+	err := o.run(t.Context(), func(any) error { return stop })
 	if taken := all - o.bytes; !errors.Is(err, stop) || taken > 2*large {
 		t.Errorf("%v: %d bytes were taken to send one message", err, taken)
 	}
@@ -138,7 +138,7 @@ func TestAnIdleWriterKeepsNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
 		ended := make(chan error, 1)
-		go func() { ended <- o.run(t.Context(), func(*holdfastv1.ServerMessage) error { return nil }) }()
+		go func() { ended <- o.run(t.Context(), func(any) error { return nil }) }()
 		before := heap()
 		const large = 5_000_000
 		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})

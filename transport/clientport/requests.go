@@ -3,6 +3,7 @@ package clientport
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -15,7 +16,7 @@ import (
 )
 
 // messageLimit names the messages that a client may send.
-const messageLimit = "open, resume, touch, close or upgrade"
+const messageLimit = "open, resume, touch, close, upgrade, resume_sessions or batch"
 
 // seqFrom returns the seq of a message, and an error if it is not a valid one.
 func seqFrom(m *holdfastv1.ClientMessage) (uint64, error) {
@@ -31,6 +32,8 @@ func seqFrom(m *holdfastv1.ClientMessage) (uint64, error) {
 		seq = m.Close.GetSeq()
 	case *holdfastv1.ClientMessage_Upgrade:
 		seq = m.Upgrade.GetSeq()
+	case *holdfastv1.ClientMessage_ResumeSessions:
+		seq = m.ResumeSessions.GetSeq()
 	default:
 		return 0, &session.FieldError{Field: "message", Limit: messageLimit}
 	}
@@ -47,6 +50,11 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 		return err
 	}
 	touched := c.conn.Touch(ids)
+	if len(touched.Failures) == 0 {
+		var buffer [64]byte
+		c.out.write(wire.AppendTouched(buffer[:0], t.GetSeq(), touched.SafeFor))
+		return nil
+	}
 	answer := &holdfastv1.Touched{
 		Seq: t.GetSeq(), SafeFor: wire.PromiseProto(touched.SafeFor), Failures: failuresProto(touched.Failures),
 	}
@@ -87,25 +95,17 @@ func (c *connection) open(ctx context.Context, o *holdfastv1.Open) error {
 	if err != nil {
 		return err
 	}
-	if err = c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Opens, Open: r.RequestID}); err != nil {
+	return c.opening(ctx, o.GetSeq(), proto.Size(o), r)
+}
+
+// opening begins an open of so many bytes.
+func (c *connection) opening(ctx context.Context, seq uint64, bytes int, r session.OpenRequest) error {
+	if err := c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Opens, Open: r.RequestID}); err != nil {
 		return err
 	}
-	err = c.run(ctx, o.GetSeq(), request{open: true, bytes: proto.Size(o)},
-		func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
-			g, failed := c.conn.Open(ctx, r)
-			if failed != nil {
-				c.reservations.Unserved(time.Now(), gate.Opens, failed)
-				return nil, session.Token{}, failed
-			}
-			return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Opened{Opened: &holdfastv1.Opened{
-				Seq: o.GetSeq(), Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token),
-				SafeFor: wire.PromiseProto(g.SafeFor),
-			}}}, g.Token, nil
-		})
-	if err != nil {
-		c.reservations.NotBegun(time.Now(), gate.Opens)
-	}
-	return err
+	q := &request{c: c, seq: seq, bytes: bytes, toOpen: r}
+	q.ask.Open = &q.toOpen
+	return c.run(ctx, q)
 }
 
 func (c *connection) resume(ctx context.Context, p *holdfastv1.Resume) error {
@@ -116,22 +116,9 @@ func (c *connection) resume(ctx context.Context, p *holdfastv1.Resume) error {
 	if err = c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Resumes, Session: r.Token.ID}); err != nil {
 		return err
 	}
-	err = c.run(ctx, p.GetSeq(), request{resume: r.Token.ID, bytes: proto.Size(p)},
-		func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
-			g, failed := c.conn.Resume(ctx, r)
-			if failed != nil {
-				c.reservations.Unserved(time.Now(), gate.Resumes, failed)
-				return nil, session.Token{}, failed
-			}
-			return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
-				Seq: p.GetSeq(), Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token),
-				SafeFor: wire.PromiseProto(g.SafeFor),
-			}}}, g.Token, nil
-		})
-	if err != nil {
-		c.reservations.NotBegun(time.Now(), gate.Resumes)
-	}
-	return err
+	q := &request{c: c, seq: p.GetSeq(), bytes: proto.Size(p), resume: r.Token.ID}
+	q.ask.Resume = &r
+	return c.run(ctx, q)
 }
 
 func (c *connection) close(ctx context.Context, p *holdfastv1.Close) error {
@@ -139,58 +126,160 @@ func (c *connection) close(ctx context.Context, p *holdfastv1.Close) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, p.GetSeq(), request{bytes: proto.Size(p)},
-		func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
-			if err := c.conn.Close(ctx, token); err != nil {
-				return nil, session.Token{}, err
-			}
-			if c.streamState.forget(token.ID) {
-				c.count(-1)
-			}
-			return &holdfastv1.ServerMessage{
-				Message: &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: p.GetSeq()}},
-			}, session.Token{}, nil
-		})
+	return c.closing(ctx, p.GetSeq(), proto.Size(p), token)
 }
 
-// work serves a request. The token is that of the granted session, if there is one.
-type work func(context.Context) (*holdfastv1.ServerMessage, session.Token, error)
+// closing begins a close of so many bytes.
+func (c *connection) closing(ctx context.Context, seq uint64, bytes int, token session.Token) error {
+	q := &request{c: c, seq: seq, bytes: bytes, token: token}
+	q.ask.Close = &q.token
+	return c.run(ctx, q)
+}
 
-// run serves a request in a goroutine of its own, which connect waits for. The error says why the goroutine was not
-// started.
-func (c *connection) run(ctx context.Context, seq uint64, q request, do work) error {
-	q.bytes += port.RequestBytes
-	if err := c.network.Reserve(q.bytes); err != nil {
+// request is one request under way.
+type request struct {
+	c   *connection
+	seq uint64
+	// ask is an open, a resume or a close. It is empty for an upgrade.
+	ask session.Request
+	// resume is the session that is resumed, upgrade the session that is made global.
+	resume, upgrade session.ID
+	// bytes is about what the request costs while it is under way.
+	bytes int
+	// toOpen is the body of an open, token that of a close or an upgrade.
+	toOpen session.OpenRequest
+	token  session.Token
+	// number is the number of an open. before and after are the opens under way that began before and after it.
+	number        uint64
+	before, after *request
+	// over is set when the request has its outcome.
+	over atomic.Bool
+}
+
+func (q *request) opens() bool { return q.ask.Open != nil }
+
+// run serves a request: the node tells its outcome, or a goroutine waits for it, which connect waits for in turn. The
+// error says why the request was not begun.
+func (c *connection) run(ctx context.Context, q *request) error {
+	if err := c.begin(q); err != nil {
+		if kind, gated := q.gate(); gated {
+			c.reservations.NotBegun(time.Now(), kind)
+		}
 		return err
 	}
-	q, err := c.streamState.begin(q)
-	if err != nil {
-		c.network.Add(-q.bytes)
-		return err
+	if started, err := c.started(q); started || err != nil {
+		if err != nil {
+			q.tell(session.Grant{}, err)
+		}
+		c.streamState.waits.Done()
+		return nil
 	}
 	go func() {
-		defer c.streamState.done()
-		defer c.network.Add(-q.bytes)
-		answer, token, err := c.guarded(ctx, do)
-		c.streamState.release()
-		if err != nil {
-			c.fail(seq, err)
-		} else {
-			c.out.add(answer)
-		}
-		waited, change := c.streamState.answered(q, token)
-		c.count(change)
-		for _, e := range waited {
-			c.tell(e)
-		}
+		defer c.streamState.waits.Done()
+		q.tell(c.waited(ctx, q))
 	}()
 	return nil
 }
 
-// guarded serves a request and turns its panic into an error.
-func (c *connection) guarded(ctx context.Context,
-	do work,
-) (answer *holdfastv1.ServerMessage, token session.Token, err error) {
+// begin counts a request as under way, or says which limit is reached.
+func (c *connection) begin(q *request) error {
+	q.bytes += port.RequestBytes
+	if err := c.network.Reserve(q.bytes); err != nil {
+		return err
+	}
+	if err := c.streamState.begin(q); err != nil {
+		c.network.Add(-q.bytes)
+		return err
+	}
+	return nil
+}
+
+// started starts a request for which nothing has to wait, and turns a panic into an error.
+func (c *connection) started(q *request) (ok bool, err error) {
 	defer c.server.port.Recovered(wire.ConnectMethod, &err)
-	return do(ctx)
+	return q.upgrade == 0 && c.conn.Start(q.ask, q.tell), nil
+}
+
+// waited serves a request for which a goroutine waits, and turns a panic into an error.
+func (c *connection) waited(ctx context.Context, q *request) (g session.Grant, err error) {
+	defer c.server.port.Recovered(wire.ConnectMethod, &err)
+	switch {
+	case q.ask.Open != nil:
+		return c.conn.Open(ctx, *q.ask.Open)
+	case q.ask.Resume != nil:
+		return c.conn.Resume(ctx, *q.ask.Resume)
+	case q.ask.Close != nil:
+		return session.Grant{}, c.conn.Close(ctx, *q.ask.Close)
+	default:
+		return c.conn.Upgrade(ctx, q.token)
+	}
+}
+
+// gate returns the budget that the request is out of, false when there is none.
+func (q *request) gate() (kind gate.Kind, gated bool) {
+	switch {
+	case q.ask.Open != nil:
+		return gate.Opens, true
+	case q.ask.Resume != nil:
+		return gate.Resumes, true
+	default:
+		return 0, false
+	}
+}
+
+// tell queues the answer of a request, and then the events that waited for it. Only the first call counts: a request
+// that panicked after it was started may have been answered already.
+func (q *request) tell(g session.Grant, err error) {
+	if !q.over.CompareAndSwap(false, true) {
+		return
+	}
+	c := q.c
+	defer c.network.Add(-q.bytes)
+	var buffer [256]byte // an answer with labels may be longer
+	answer, granted, err := c.answer(buffer[:0], q, &g, err)
+	c.streamState.release()
+	if err != nil {
+		c.fail(q.seq, err)
+	} else {
+		c.out.write(answer)
+	}
+	waited, change := c.streamState.answered(q, granted)
+	if change != 0 {
+		c.count(change)
+	}
+	if len(waited) == 0 {
+		return
+	}
+	for _, e := range waited {
+		c.tell(e)
+	}
+	c.streamState.done()
+}
+
+// answer appends the answer to a request, and returns it with the token of the session that it grants to this stream,
+// if any. It turns a panic into an error.
+func (c *connection) answer(b []byte, q *request, g *session.Grant,
+	failed error,
+) (answer []byte, granted session.Token, err error) {
+	defer c.server.port.Recovered(wire.ConnectMethod, &err)
+	if failed != nil {
+		if kind, gated := q.gate(); gated {
+			c.reservations.Unserved(time.Now(), kind, failed)
+		}
+		return nil, session.Token{}, failed
+	}
+	switch {
+	case q.ask.Open != nil:
+		return wire.AppendOpened(b, q.seq, g), g.Token, nil
+	case q.ask.Resume != nil:
+		return wire.AppendResumed(b, q.seq, g), g.Token, nil
+	case q.ask.Close != nil:
+		if c.streamState.forget(q.token.ID) {
+			c.count(-1)
+		}
+		return wire.AppendClosed(b, q.seq), session.Token{}, nil
+	default:
+		// The stream that serves the session keeps it: nothing is granted to this stream.
+		return wire.AppendUpgraded(b, q.seq, g), session.Token{}, nil
+	}
 }

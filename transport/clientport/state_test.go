@@ -194,22 +194,22 @@ func TestN4IndexOfMessagesIsReadAtTheSending(t *testing.T) {
 // A batch makes the state once, however many messages it has.
 func TestAStateIsMadeOnceABatch(t *testing.T) {
 	made := 0
-	state := &holdfastv1.NodeState{}
-	o := newOutbox(100, new(port.Account), port.ReadPatience, func() *holdfastv1.NodeState { made++; return state })
+	state := porttest.StateOf(7)
+	o := newOutbox(100, new(port.Account), port.ReadPatience, func() session.NodeState { made++; return state })
 	for range 2*takeBatch + 1 {
 		o.jeopardyEnded()
 	}
 	o.close()
-	sent := 0
-	err := o.run(t.Context(), func(m *holdfastv1.ServerMessage) error {
-		if m.GetState() != state {
-			t.Errorf("message %d has no state", sent)
+	n := 0
+	err := o.run(t.Context(), func(m any) error {
+		if wire.StateFrom(sent(m).GetState()) != state {
+			t.Errorf("message %d has no state", n)
 		}
-		sent++
+		n++
 		return nil
 	})
-	if err != nil || made != 3 || sent != 2*takeBatch+1 {
-		t.Errorf("%d states for %d messages, %v", made, sent, err)
+	if err != nil || made != 3 || n != 2*takeBatch+1 {
+		t.Errorf("%d states for %d messages, %v", made, n, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"holdfast/session"
 )
@@ -11,7 +12,7 @@ import (
 // streamState is the state of one Connect stream: its sessions and its requests under way. It bounds both.
 //
 // It also keeps events in order. The node may tell of a session's end or move before the answer that told the client of
-// the session is queued, because the request's goroutine queues the answer. Such an event is deferred until the answer
+// the session is queued, because another goroutine queues the answer. Such an event is deferred until the answer
 // is queued: a client that heard of an end first would believe the session alive for ever. A move to an attachment that
 // this stream was granted, or to an older one, is not told at all: the client would give up a session that it holds.
 // Safe for concurrent use.
@@ -24,13 +25,12 @@ type streamState struct {
 	// sessions are those that were opened or resumed through this stream and have not ended or moved, with the standing
 	// of the newest attachment that the client was granted. guarded by mu
 	sessions map[session.ID]uint64
-	// running counts the requests whose goroutines have not ended, requests those of them that have no answer yet.
-	// opens are the opens among these, by number in the order they began; newest is the highest number. resumes counts
-	// the resumes among them, by session. guarded by mu
-	running, requests int
-	opens             map[uint64]struct{}
-	newest            uint64
-	resumes           map[session.ID]int
+	// running counts the requests that have not ended. opens are the opens among these, in the order they began; newest
+	// is the highest number. resumes counts the resumes among them, by session. guarded by mu
+	running int
+	opens   openings
+	newest  uint64
+	resumes map[session.ID]int
 	// upgrades counts the upgrades under way, by session. They grant nothing to this stream: the stream that has the
 	// session keeps it. guarded by mu
 	upgrades map[session.ID]int
@@ -38,10 +38,15 @@ type streamState struct {
 	deferred map[session.ID]event
 	// busy says that the stream serves a session or a request. guarded by mu
 	busy bool
-	// draining says that the stream takes no more requests. idle is closed when it is draining and none is running.
-	// guarded by mu
-	draining bool
-	idle     chan struct{}
+	// draining says that the stream takes no more requests. idle is closed when it is draining and none is running. over
+	// says that the stream has ended: what is granted from then on is nothing of its. guarded by mu
+	draining, over bool
+	idle           chan struct{}
+
+	// requests counts the running requests that have no answer yet.
+	requests atomic.Int64
+	// waits counts the goroutines of requests that have to wait. None is added once draining is set.
+	waits sync.WaitGroup
 }
 
 // standing orders the attachments of one session: the attachments of the log are newer than the local ones before them
@@ -63,49 +68,69 @@ type event struct {
 	newest uint64
 }
 
-// request is one request under way.
-type request struct {
-	open bool
-	// resume is the session that is resumed.
-	resume session.ID
-	// upgrade is the session that is made global.
-	upgrade session.ID
-	// number is the number of an open.
-	number uint64
-	// bytes is about what the request costs while it is under way.
-	bytes int
+// openings are the opens under way, in the order they began: a list, because they mostly end in that order too.
+type openings struct {
+	first, last *request
+	count       int
+}
+
+func (o *openings) add(q *request) {
+	q.before = o.last
+	if o.last != nil {
+		o.last.after = q
+	} else {
+		o.first = q
+	}
+	o.last = q
+	o.count++
+}
+
+func (o *openings) remove(q *request) {
+	if q.before != nil {
+		q.before.after = q.after
+	} else {
+		o.first = q.after
+	}
+	if q.after != nil {
+		q.after.before = q.before
+	} else {
+		o.last = q.before
+	}
+	q.before, q.after = nil, nil
+	o.count--
 }
 
 func newStreamState(limits StreamLimits, setBusy func(busy bool)) *streamState {
 	return &streamState{
 		limits: limits, setBusy: setBusy,
-		sessions: map[session.ID]uint64{}, opens: map[uint64]struct{}{}, resumes: map[session.ID]int{},
-		upgrades: map[session.ID]int{},
+		sessions: map[session.ID]uint64{}, resumes: map[session.ID]int{}, upgrades: map[session.ID]int{},
 		deferred: map[session.ID]event{}, idle: make(chan struct{}),
 	}
 }
 
-// begin counts q as under way, or says which limit is reached. The caller then calls release, answered and done.
-func (r *streamState) begin(q request) (request, error) {
+// begin counts q as under way, or says which limit is reached. The caller then calls release, answered and, if answered
+// says so, done; and waits.Done once no goroutine of the request is left.
+func (r *streamState) begin(q *request) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.draining {
-		return q, session.ErrStopping
+		return session.ErrStopping
 	}
-	if r.requests >= r.limits.Requests {
-		return q, &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.limits.Requests) +
+	if r.requests.Load() >= int64(r.limits.Requests) {
+		return &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.limits.Requests) +
 			" under way", RetryAfter: session.BusyRetryAfter}
 	}
-	if r.more(q) && len(r.sessions)+len(r.opens)+len(r.resumes) >= r.limits.Sessions {
-		return q, &session.LimitError{Name: "max_sessions_per_connection", Limit: strconv.Itoa(r.limits.Sessions)}
+	if r.more(q) && len(r.sessions)+r.opens.count+len(r.resumes) >= r.limits.Sessions {
+		return &session.LimitError{Name: "max_sessions_per_connection", Limit: strconv.Itoa(r.limits.Sessions)}
 	}
 	r.running++
-	r.requests++
+	r.requests.Add(1)
+	r.waits.Add(1)
 	r.updateBusy()
-	if q.open {
+	if q.opens() {
 		r.newest++
 		q.number = r.newest
-		r.opens[q.number] = struct{}{}
+		r.opens.add(q)
 	}
 	if q.resume != 0 {
 		r.resumes[q.resume]++
@@ -113,55 +138,68 @@ func (r *streamState) begin(q request) (request, error) {
 	if q.upgrade != 0 {
 		r.upgrades[q.upgrade]++
 	}
-	return q, nil
+	return nil
 }
 
 // more reports whether q may add a session. Called with mu held.
-func (r *streamState) more(q request) bool {
+func (r *streamState) more(q *request) bool {
+	if q.opens() {
+		return true
+	}
 	_, here := r.sessions[q.resume]
-	return q.open || q.resume != 0 && !here && r.resumes[q.resume] == 0
+	return q.resume != 0 && !here && r.resumes[q.resume] == 0
 }
 
 // release takes a request off the limit before its answer is queued: a client that has seen the answer may send another
 // request.
-func (r *streamState) release() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.requests--
-}
+func (r *streamState) release() { r.requests.Add(-1) }
 
 // answered notes that the answer of q is queued, and what it granted; the zero token is nothing. It returns the events
-// that waited for the answer, and by how much the number of sessions changed.
-func (r *streamState) answered(q request, granted session.Token) (waited []event, change int) {
+// that waited for the answer, and by how much the number of sessions changed. If there are such events the caller tells
+// them and calls done; otherwise the request has ended.
+func (r *streamState) answered(q *request, granted session.Token) (waited []event, change int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.opens, q.number)
+	if q.number != 0 {
+		r.opens.remove(q)
+	}
 	oneLess(r.resumes, q.resume)
 	oneLess(r.upgrades, q.upgrade)
-	change = -len(r.sessions)
-	if granted.ID != 0 {
+	if granted.ID != 0 && !r.over {
+		change = -len(r.sessions)
 		r.sessions[granted.ID] = max(r.sessions[granted.ID], standing(granted))
+		change += len(r.sessions)
 	}
-	change += len(r.sessions)
-	r.updateBusy()
-	if len(r.deferred) == 0 {
-		return nil, change
+	if len(r.deferred) > 0 {
+		waited = r.freed()
 	}
-	oldest := r.oldest()
-	for id, e := range r.deferred {
-		if r.waits(e, oldest) {
-			continue
-		}
-		delete(r.deferred, id)
-		if !r.overtaken(e) {
-			waited = append(waited, e)
-		}
+	if len(waited) == 0 {
+		r.ended()
 	}
 	return waited, change
 }
 
+// freed removes the deferred events that wait for no answer any more, and returns those that are to be told. Called
+// with mu held.
+func (r *streamState) freed() (told []event) {
+	oldest := r.oldest()
+	for id, e := range r.deferred {
+		if r.mustWait(e, oldest) {
+			continue
+		}
+		delete(r.deferred, id)
+		if !r.overtaken(e) {
+			told = append(told, e)
+		}
+	}
+	return told
+}
+
 // oneLess takes one request of a session off its count; session 0 has none.
 func oneLess(under map[session.ID]int, id session.ID) {
+	if id == 0 {
+		return
+	}
 	if under[id]--; under[id] <= 0 {
 		delete(under, id)
 	}
@@ -171,6 +209,11 @@ func oneLess(under map[session.ID]int, id session.ID) {
 func (r *streamState) done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.ended()
+}
+
+// ended counts a request that has ended. Called with mu held.
+func (r *streamState) ended() {
 	r.running--
 	r.updateBusy()
 	r.ifIdle()
@@ -178,16 +221,15 @@ func (r *streamState) done() {
 
 // oldest returns the number of the oldest open under way. Called with mu held.
 func (r *streamState) oldest() uint64 {
-	oldest := uint64(math.MaxUint64)
-	for n := range r.opens {
-		oldest = min(oldest, n)
+	if r.opens.first == nil {
+		return math.MaxUint64
 	}
-	return oldest
+	return r.opens.first.number
 }
 
-// waits reports whether e must wait: a resume or an upgrade of its session is under way, or an open that may have
+// mustWait reports whether e must wait: a resume or an upgrade of its session is under way, or an open that may have
 // opened it. Called with mu held.
-func (r *streamState) waits(e event, oldest uint64) bool {
+func (r *streamState) mustWait(e event, oldest uint64) bool {
 	_, here := r.sessions[e.id]
 	return r.resumes[e.id]+r.upgrades[e.id] > 0 || !here && oldest <= e.newest
 }
@@ -205,7 +247,7 @@ func (r *streamState) happened(e event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.newest = r.newest
-	if !r.waits(e, r.oldest()) {
+	if !r.mustWait(e, r.oldest()) {
 		return !r.overtaken(e)
 	}
 	if r.deferred[e.id].certificate == nil {
@@ -257,11 +299,12 @@ func (r *streamState) ifIdle() {
 	}
 }
 
-// clear removes all sessions from the stream's state, and returns how many there were.
+// clear removes all sessions from the stream's state, for good, and returns how many there were.
 func (r *streamState) clear() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.sessions)
+	r.over = true
 	r.sessions = map[session.ID]uint64{} // a cleared map would keep its memory
 	r.updateBusy()
 	return n

@@ -33,16 +33,5 @@ func (c *connection) upgrade(ctx context.Context, p *holdfastv1.Upgrade) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, p.GetSeq(), request{upgrade: token.ID},
-		func(ctx context.Context) (*holdfastv1.ServerMessage, session.Token, error) {
-			g, err := c.conn.Upgrade(ctx, token)
-			if err != nil {
-				return nil, session.Token{}, err
-			}
-			// The stream that serves the session keeps it: nothing is granted to this stream.
-			return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Upgraded{Upgraded: &holdfastv1.Upgraded{
-				Seq: p.GetSeq(), Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token),
-				SafeFor: wire.PromiseProto(g.SafeFor),
-			}}}, session.Token{}, nil
-		})
+	return c.run(ctx, &request{c: c, seq: p.GetSeq(), upgrade: token.ID, token: token})
 }

@@ -44,6 +44,8 @@ type PeerLink struct {
 	cancel context.CancelCauseFunc
 	// first is the leader's first message until Recv has returned it.
 	first *session.LeaderMessage
+	// version is the peer version of the leader.
+	version uint32
 }
 
 // Peer opens a stream to the leader, says hello and waits for the leader's Welcome, which is also the first message
@@ -107,20 +109,18 @@ func (l *PeerLink) begin(ctx context.Context, clusterID string, hello session.He
 	if first.Welcome == nil {
 		return &session.FieldError{Field: "message", Limit: "a welcome first"}
 	}
-	l.first = &first
+	l.first, l.version = &first, first.Welcome.PeerVersion
 	return nil
 }
 
 // Send sends a message to the leader. An error ends the stream; Recv returns why it ended.
 func (l *PeerLink) Send(m session.LearnerMessage) error {
-	p, err := wire.LearnerProto(m)
-	if err != nil {
-		return err
-	}
-	if err := l.stream.Send(p); err != nil {
-		return fmt.Errorf("sending to the leader: %w", wire.Domain(err))
-	}
-	return nil
+	return wire.SendLearner(m, l.version, func(p *peerv1.LearnerMessage) error {
+		if err := l.stream.Send(p); err != nil {
+			return fmt.Errorf("sending to the leader: %w", wire.Domain(err))
+		}
+		return nil
+	})
 }
 
 // Recv returns the leader's next message, or the domain error that ended the stream. It returns io.EOF when the leader

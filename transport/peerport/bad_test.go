@@ -129,8 +129,8 @@ func TestLeaderMessagesOutOfRange(t *testing.T) {
 	_, err := wire.LeaderFrom(reply(&peerv1.Reply{Session: bad}))
 	porttest.WantField(t, err, "reply.session.owner")
 	m, err := wire.LeaderFrom(reply(&peerv1.Reply{RemainingMs: []int64{1 << 62, -1 << 62}}))
-	if err != nil || m.Reply.Remaining[0] < 0 || m.Reply.Remaining[1] != wire.Unknown {
-		t.Errorf("far durations became %+v, %v", m.Reply, err)
+	if err != nil || m.Replies[0].Remaining[0] < 0 || m.Replies[0].Remaining[1] != wire.Unknown {
+		t.Errorf("far durations became %+v, %v", m.Replies, err)
 	}
 	clock, err := wire.PeerOpenFrom(
 		&peerv1.OpenRequest{RequestId: make([]byte, 16), Timeout: wire.PromiseProto(1), Ms: -5},
@@ -138,9 +138,12 @@ func TestLeaderMessagesOutOfRange(t *testing.T) {
 	if err != nil || clock.MS != 0 {
 		t.Errorf("a clock before the epoch became %+v, %v, want 0 (O1)", clock, err)
 	}
-	for _, bad := range []session.LearnerMessage{{}, {Request: &session.Request{}}} {
-		if _, err := wire.LearnerProto(bad); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("%+v: %v", bad, err)
+	none := func(*peerv1.LearnerMessage) error { return errors.New("sent") }
+	for _, bad := range []session.LearnerMessage{{}, {Requests: []session.Request{{}}}} {
+		for version := range uint32(2) {
+			if err := wire.SendLearner(bad, version, none); !errors.Is(err, session.ErrInvalid) {
+				t.Errorf("%+v: %v", bad, err)
+			}
 		}
 	}
 	if _, err := wire.LeaderProto(session.LeaderMessage{}); !errors.Is(err, session.ErrInvalid) {

@@ -1,11 +1,13 @@
 package peerport
 
 import (
+	"fmt"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
+	"holdfast/session"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/wire"
 )
@@ -13,26 +15,18 @@ import (
 // FuzzPeerMessage: a message that passes a peer's checks means the same to the next peer, and nothing panics.
 func FuzzPeerMessage(f *testing.F) {
 	for _, m := range learnerMessages() {
-		p, err := wire.LearnerProto(m)
-		if err != nil {
-			f.Fatal(err)
+		for version := range uint32(2) {
+			if err := wire.SendLearner(m, version, func(p *peerv1.LearnerMessage) error { return add(f, p) }); err != nil {
+				f.Fatal(err)
+			}
 		}
-		b, err := proto.Marshal(p)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
 	}
 	for _, m := range leaderMessages() {
-		p, err := wire.LeaderProto(m)
-		if err != nil {
-			f.Fatal(err)
+		for version := range uint32(2) {
+			if err := wire.SendLeader(m, version, func(p *peerv1.LeaderMessage) error { return add(f, p) }); err != nil {
+				f.Fatal(err)
+			}
 		}
-		b, err := proto.Marshal(p)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		porttest.OfMessage().Hold(t, len(b), func() {
@@ -40,6 +34,13 @@ func FuzzPeerMessage(f *testing.F) {
 			fuzzLeader(t, b)
 		})
 	})
+}
+
+func add(f *testing.F, m proto.Message) error {
+	f.Helper()
+	b, err := proto.Marshal(m)
+	f.Add(b)
+	return err
 }
 
 func fuzzLearner(t *testing.T, b []byte) {
@@ -55,15 +56,23 @@ func fuzzLearner(t *testing.T, b []byte) {
 	if err != nil {
 		return
 	}
-	again, err := wire.LearnerProto(m)
-	if err != nil {
-		t.Fatalf("%+v cannot be sent on: %v", m, err)
+	for version := range uint32(2) {
+		sent := 0
+		if err := wire.SendLearner(m, version, func(p *peerv1.LearnerMessage) error {
+			again, err := wire.LearnerFrom(p)
+			if err != nil {
+				return fmt.Errorf("refused by the next peer: %w", err)
+			}
+			sent += len(again.Requests)
+			return nil
+		}); err != nil || sent != len(m.Requests) {
+			t.Fatalf("%+v cannot be sent on: %v, %d requests of %d", m, err, sent, len(m.Requests))
+		}
 	}
-	if _, err := wire.LearnerFrom(again); err != nil {
-		t.Fatalf("%+v is refused by the next peer: %v", m, err)
-	}
-	if o := m.Request; o != nil && o.Open != nil && (o.Open.Timeout <= 0 || o.Open.Labels.Check() != nil) {
-		t.Errorf("an open out of range passed: %+v", o.Open)
+	for _, r := range m.Requests {
+		if o := r.Open; o != nil && (o.Timeout <= 0 || o.Labels.Check() != nil) {
+			t.Errorf("an open out of range passed: %+v", o)
+		}
 	}
 }
 
@@ -77,21 +86,22 @@ func fuzzLeader(t *testing.T, b []byte) {
 	if err != nil {
 		return
 	}
-	again, err := wire.LeaderProto(m)
-	if err != nil {
-		t.Fatalf("%+v cannot be sent on: %v", m, err)
-	}
-	second, err := wire.LeaderFrom(again)
-	if err != nil {
-		t.Fatalf("%+v is refused by the next peer: %v", m, err)
-	}
-	if r := m.Reply; r != nil {
-		if (r.Err == nil) != (second.Reply.Err == nil) ||
-			r.Err != nil && wire.Code(r.Err) != wire.Code(second.Reply.Err) {
-			t.Errorf("error %v became %v", r.Err, second.Reply.Err)
+	for version := range uint32(2) {
+		var second []session.Reply
+		if err := wire.SendLeader(m, version, func(p *peerv1.LeaderMessage) error {
+			again, err := wire.LeaderFrom(p)
+			second = append(second, again.Replies...)
+			return err
+		}); err != nil || len(second) != len(m.Replies) {
+			t.Fatalf("%+v cannot be sent on: %v, %d replies of %d", m, err, len(second), len(m.Replies))
 		}
-		if r.Session.ID != 0 && !r.Session.Owner.Valid() {
-			t.Errorf("a session of node %d passed", r.Session.Owner)
+		for i, r := range m.Replies {
+			if (r.Err == nil) != (second[i].Err == nil) || r.Err != nil && wire.Code(r.Err) != wire.Code(second[i].Err) {
+				t.Errorf("error %v became %v", r.Err, second[i].Err)
+			}
+			if r.Session.ID != 0 && !r.Session.Owner.Valid() {
+				t.Errorf("a session of node %d passed", r.Session.Owner)
+			}
 		}
 	}
 }

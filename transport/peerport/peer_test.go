@@ -113,20 +113,20 @@ func learnerMessages() []session.LearnerMessage {
 			Digest: session.StateDigest{Index: 5, Digest: [16]byte{6}},
 		}},
 		{Answer: &session.Answer{Round: 1}},
-		{Request: &session.Request{
+		{Requests: []session.Request{{
 			Seq: 1, Open: &session.OpenRequest{RequestID: r, Timeout: time.Second, Labels: labels, MS: 77},
-		}},
-		{Request: &session.Request{Seq: 2, Resume: &session.ResumeRequest{Token: tok, Instance: 1 << 63, Attempt: 2}}},
-		{Request: &session.Request{Seq: 3, Close: &tok}},
-		{Request: &session.Request{Seq: 4, Read: &session.ReadRequest{Remaining: []session.ID{1, 2}}}},
-		{Request: &session.Request{Seq: 5, Read: &session.ReadRequest{}}},
-		{Request: &session.Request{
+		}}},
+		{Requests: []session.Request{{Seq: 2, Resume: &session.ResumeRequest{Token: tok, Instance: 1 << 63, Attempt: 2}}}},
+		{Requests: []session.Request{{Seq: 3, Close: &tok}}},
+		{Requests: []session.Request{{Seq: 4, Read: &session.ReadRequest{Remaining: []session.ID{1, 2}}}}},
+		{Requests: []session.Request{{Seq: 5, Read: &session.ReadRequest{}}}},
+		{Requests: []session.Request{{
 			Seq: 7, Upgrade: &session.UpgradeRequest{
 				ID: 1<<56 | 9, Timeout: time.Second, Labels: labels, MS: 77,
 				Instance: 1 << 63, Attempt: 2, Since: 5,
 			},
-		}},
-		{Request: &session.Request{Seq: 6, Claim: &session.ClaimRequest{MS: 77, Count: session.MaxClaim}}},
+		}}},
+		{Requests: []session.Request{{Seq: 6, Claim: &session.ClaimRequest{MS: 77, Count: session.MaxClaim}}}},
 	}
 }
 
@@ -141,12 +141,12 @@ func leaderMessages() []session.LeaderMessage {
 		{Heartbeat: &session.Heartbeat{
 			Round: 7, Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6}},
 		}},
-		{Reply: &session.Reply{Seq: 1, Term: 2, Index: 3, Session: porttest.Grant(9).Session, Repeated: true}},
-		{Reply: &session.Reply{Seq: 1, Term: 2, Index: 3, First: 1<<56 | 9}},
-		{Reply: &session.Reply{Seq: 1, Index: 3, Remaining: []time.Duration{wire.Unknown, 0, 5 * time.Second}}},
-		{Reply: &session.Reply{Seq: 1, Err: session.ErrMoved}},
-		{Reply: &session.Reply{Seq: 1, Err: &session.NotLeaderError{Leader: 2, Address: "x"}}},
-		{Reply: &session.Reply{Seq: 1, Err: &session.FieldError{Field: "f", Limit: "l"}}},
+		{Replies: []session.Reply{{Seq: 1, Term: 2, Index: 3, Session: porttest.Grant(9).Session, Repeated: true}}},
+		{Replies: []session.Reply{{Seq: 1, Term: 2, Index: 3, First: 1<<56 | 9}}},
+		{Replies: []session.Reply{{Seq: 1, Index: 3, Remaining: []time.Duration{wire.Unknown, 0, 5 * time.Second}}}},
+		{Replies: []session.Reply{{Seq: 1, Err: session.ErrMoved}}},
+		{Replies: []session.Reply{{Seq: 1, Err: &session.NotLeaderError{Leader: 2, Address: "x"}}}},
+		{Replies: []session.Reply{{Seq: 1, Err: &session.FieldError{Field: "f", Limit: "l"}}}},
 	}
 }
 
@@ -184,7 +184,7 @@ func TestPeerMessagesArriveAsTheyWereSent(t *testing.T) {
 		for _, want := range leaderMessages() {
 			m, err := link.Recv()
 			if err != nil || !sameLeaderMessage(m, want) {
-				t.Errorf("got %+v (%+v), %v, want %+v", m, m.Reply, err, want)
+				t.Errorf("got %+v (%+v), %v, want %+v", m, m.Replies, err, want)
 			}
 		}
 		for _, want := range learnerMessages() {
@@ -207,12 +207,12 @@ func TestPeerMessagesArriveAsTheyWereSent(t *testing.T) {
 
 // sameLeaderMessage compares two messages, with their errors by kind and text.
 func sameLeaderMessage(got, want session.LeaderMessage) bool {
-	if got.Reply == nil || want.Reply == nil || want.Reply.Err == nil {
+	if len(got.Replies) != 1 || len(want.Replies) != 1 || want.Replies[0].Err == nil {
 		return reflect.DeepEqual(got, want) //nolint:govet // deepequalerrors: no error is compared
 	}
-	return got.Reply.Err != nil && wire.Code(got.Reply.Err) == wire.Code(want.Reply.Err) &&
-		got.Reply.Err.Error() == want.Reply.Err.Error() &&
-		got.Reply.Seq == want.Reply.Seq
+	one, other := got.Replies[0], want.Replies[0]
+	return one.Err != nil && wire.Code(one.Err) == wire.Code(other.Err) && one.Err.Error() == other.Err.Error() &&
+		one.Seq == other.Seq
 }
 
 func TestPeersOfOthersAreRefused(t *testing.T) {

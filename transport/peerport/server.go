@@ -150,6 +150,7 @@ func (h *peerHandler) follow(stream peerStream) error {
 	conn := port.ConnOf(stream.Context())
 	conn.SetBusy()
 	defer conn.SetIdle()
+	link.version = hello.PeerVersion
 	h.port.Pump(func() { link.write(stream.Send) })
 	err = h.follower.Follow(ctx, hello, link)
 	link.flush()
@@ -203,6 +204,8 @@ type leaderLink struct {
 	cancel context.CancelCauseFunc
 	in     chan *peerv1.LearnerMessage
 	out    chan *peerv1.LeaderMessage
+	// version is the learner's peer version. It is set before Send is called.
+	version uint32
 	// ended is closed when nothing more is to be sent, written when the last message was written.
 	ended, written chan struct{}
 
@@ -295,10 +298,10 @@ func (l *leaderLink) Recv() (session.LearnerMessage, error) {
 
 // Send hands a message to the stream. A nil error does not say that the peer got it.
 func (l *leaderLink) Send(m session.LeaderMessage) error {
-	p, err := wire.LeaderProto(m)
-	if err != nil {
-		return err
-	}
+	return wire.SendLeader(m, l.version, l.send)
+}
+
+func (l *leaderLink) send(p *peerv1.LeaderMessage) error {
 	select {
 	case l.out <- p:
 		return nil

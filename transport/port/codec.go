@@ -16,6 +16,19 @@ type Reply struct {
 	account *Account
 }
 
+// Appender is a message to a client that writes its own bytes.
+type Appender interface {
+	// Size is how many bytes Append appends.
+	Size() int
+	Append(b []byte) ([]byte, error)
+}
+
+// written is an Appender whose bytes count on the connection, as those of a [Reply] do.
+type written struct {
+	Appender
+	account *Account
+}
+
 // messageOf returns a value of the codec or a handler as the message that it is.
 func messageOf(v any) proto.Message {
 	m, ok := v.(proto.Message)
@@ -40,14 +53,24 @@ func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name), rand.
 
 // Marshal returns the bytes of a message.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	r, ok := v.(Reply)
-	if !ok {
+	switch m := v.(type) {
+	case written:
+		return m.account.marshal(m.Size(), m.Append)
+	case Reply:
+		return m.account.marshal(proto.Size(m.Message), func(b []byte) ([]byte, error) {
+			return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, m.Message)
+		})
+	default:
 		return c.CodecV2.Marshal(v)
 	}
-	buffer := r.account.Get(proto.Size(r.Message))
-	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*buffer)[:0], r.Message); err != nil {
-		r.account.Put(buffer)
+}
+
+// marshal returns a buffer of the account with what write appends, which takes so many bytes.
+func (a *Account) marshal(size int, write func(b []byte) ([]byte, error)) (mem.BufferSlice, error) {
+	buffer := a.Get(size)
+	if _, err := write((*buffer)[:0]); err != nil {
+		a.Put(buffer)
 		return nil, err
 	}
-	return mem.BufferSlice{mem.NewBuffer(buffer, r.account)}, nil
+	return mem.BufferSlice{mem.NewBuffer(buffer, a)}, nil
 }

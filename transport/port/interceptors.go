@@ -115,6 +115,9 @@ func (m measured) RecvMsg(msg any) error {
 
 // SendMsg sends a message, which counts on the connection until it is written.
 func (m measured) SendMsg(msg any) error {
+	if a, ok := msg.(Appender); ok {
+		return m.ServerStream.SendMsg(written{a, m.call.conn.Account})
+	}
 	return m.ServerStream.SendMsg(Reply{Message: messageOf(msg), account: m.call.conn.Account})
 }
 
@@ -153,8 +156,13 @@ var errPanic = errors.New("panic while serving a request")
 // Recovered turns a panic of the calling function into errPanic, logged with its stack.
 func (p *Port) Recovered(method string, err *error) {
 	if r := recover(); r != nil {
-		p.panics.Add(1)
-		p.logger.Error("panic while serving a request", "method", method, "panic", r, "stack", string(debug.Stack()))
+		p.Panicked(method, &session.PanicError{Value: r, Stack: debug.Stack()})
 		*err = errPanic
 	}
+}
+
+// Panicked counts and logs the panic of a request.
+func (p *Port) Panicked(method string, e *session.PanicError) {
+	p.panics.Add(1)
+	p.logger.Error("panic while serving a request", "method", method, "panic", e.Value, "stack", string(e.Stack))
 }

@@ -52,6 +52,7 @@ type Checked struct {
 	checks Checks
 	out    chan raft.RPC
 	told   rate.Sometimes
+	beat   beat
 
 	done    chan struct{}
 	ending  sync.Once
@@ -74,6 +75,7 @@ func NewChecked(transport *Transport, checks Checks) *Checked {
 		checks:    checks,
 		out:       make(chan raft.RPC),
 		told:      rate.Sometimes{Interval: refusalLogInterval},
+		beat:      make(beat, 1),
 		done:      make(chan struct{}),
 	}
 	c.forward.Go(c.run)
@@ -113,7 +115,7 @@ func (c *Checked) run() {
 func (c *Checked) SetHeartbeatHandler(handle func(raft.RPC)) {
 	c.Transport.SetHeartbeatHandler(func(rpc raft.RPC) {
 		if !c.refused(rpc) {
-			handle(rpc)
+			c.beat.alone(func() { handle(rpc) })
 		}
 	})
 }

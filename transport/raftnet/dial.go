@@ -29,7 +29,9 @@ func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 		next, _, err := find(timeout)
 		return next, err
 	})
-	return &called{guarded: guarded{Conn: c}, silent: theirs.version == silentVersion, revive: c.renew}, nil
+	return &called{
+		guarded: guarded{Conn: c}, silent: theirs.version == silentVersion, revive: c.renew, probe: c.probe,
+	}, nil
 }
 
 // find connects to the node at address, or where Config.Elsewhere says, and does the handshake.
@@ -98,8 +100,8 @@ func (l *Layer) introduce(ctx context.Context, host string, code byte,
 		if v == version && theirs.version == silentVersion && theirs.code == codeVers {
 			continue
 		}
-		if code == codeMeet { // the caller of Meet reports the error
-			return nil, greeting{}, fmt.Errorf("meeting %s: %w", host, err)
+		if code != codeHello { // the callers of Meet and Ask report the error
+			return nil, greeting{}, fmt.Errorf("greeting %s: %w", host, err)
 		}
 		l.log(conn, err)
 		return nil, greeting{}, fmt.Errorf("raft handshake with %s: %w", host, err)
@@ -136,6 +138,12 @@ func (l *Layer) greetFirst(conn net.Conn, v, code byte, timeout time.Duration) (
 	theirs, err := readGreeting(conn)
 	if err == nil {
 		err = theirs.check(&l.cfg)
+	}
+	if err == nil && theirs.code != codeHello { // a release refuses a code that it does not know by repeating it
+		err = &refusal{
+			theirs.code, fmt.Sprintf("node %d runs a release that does not know code %d of the raft handshake",
+				theirs.node, theirs.code),
+		}
 	}
 	if err == nil {
 		err = conn.SetDeadline(time.Time{})

@@ -6,7 +6,7 @@
 //
 //	byte  0..3   "HFRT"
 //	byte  4      version: 3, or 2 to and from a node of the previous release, which refuses 3 and is greeted once more
-//	byte  5      code: 0 a greeting; of the dialler also 5 to meet; in an answer also 1 refused: other cluster,
+//	byte  5      code: 0 a greeting; of the dialler also 5 to meet, 9 to ask; in an answer also 1 refused: other cluster,
 //	             2 refused: other version, 3 refused: node number, 4 the node waits for admission,
 //	             7 refused: a setting, 8 refused: no node of this cluster
 //	byte  6      node number
@@ -16,8 +16,9 @@
 //
 // After both greetings the connection is Raft's. The dialler first compares the directory with the one that it expects
 // at the address: a node that has lost its directory has forgotten its votes and its log, and must not be taken for the
-// earlier node. When the dialler wants to meet, each side then sends one frame, 2 bytes of length and so many bytes,
-// and both close.
+// earlier node. When the dialler wants to meet or to ask, each side then sends one frame, 2 bytes of length and so
+// many bytes, and both close. A node meets others also while it waits for admission. A release that does not know the
+// code 9 refuses it.
 //
 // A request may take as long as its bytes move. Raft has one deadline for a whole request. Over a thin link a batch of
 // entries or a snapshot misses that deadline, however often it is tried. Only the dialled side knows what has arrived.

@@ -28,6 +28,8 @@ const (
 	codeDirectory = 6
 	codeSetting   = 7
 	codeStranger  = 8
+	// codeAsk is a question of a voter to another (F1, F2). Releases that do not know it refuse it.
+	codeAsk = 9
 )
 
 // errGarbage says that the other side does not speak this protocol at all.
@@ -127,7 +129,7 @@ func (g greeting) check(cfg *Config) error {
 				g.version, node, version,
 			),
 		}
-	case g.code != codeHello && g.code != codeMeet:
+	case g.code != codeHello && g.code != codeMeet && g.code != codeAsk:
 		return &refusal{g.code, g.text}
 	case words[0] != cluster:
 		return &refusal{

@@ -234,16 +234,19 @@ func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
 			for {
 				select {
 				case rpc := <-tb.Consumer():
-					rpc.Respond(&raft.RequestVoteResponse{Term: 7}, nil)
+					rpc.Respond(&raft.AppendEntriesResponse{Term: 7}, nil)
 				case <-over:
 					return
 				}
 			}
 		}()
+		ask := func() error {
+			return ta.AppendEntries("2", "b", &raft.AppendEntriesRequest{}, &raft.AppendEntriesResponse{})
+		}
 		for _, silence := range []time.Duration{0, time.Second, renewAfter - 1, renewAfter, renewAfter +
 			1, idleLimit - 1, idleLimit, idleLimit + 1, 24 * time.Hour} {
 			time.Sleep(silence)
-			if err := ta.RequestVote("2", "b", &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); err != nil {
+			if err := ask(); err != nil {
 				t.Errorf("a request after %v: %v", silence, err)
 			}
 			synctest.Wait()
@@ -254,7 +257,7 @@ func TestNoRequestIsLostToAnIdleConnection(t *testing.T) {
 		// A node that cannot be dialled again is asked over the existing connection.
 		time.Sleep(renewAfter + 1)
 		network["b"].Close()
-		if err := ta.RequestVote("2", "b", &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); err != nil {
+		if err := ask(); err != nil {
 			t.Errorf("a request to a node that takes no new connections: %v", err)
 		}
 		close(over)

@@ -1,6 +1,7 @@
 package raftnet
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -50,15 +51,33 @@ func (r *renewed) current() net.Conn {
 	return r.conn
 }
 
-// renew dials again if the connection was idle for long. If dialling fails, the old connection stays, and its error
-// tells Raft.
+// renew dials again if the connection was idle for long.
 func (r *renewed) renew(timeout time.Duration) {
 	r.mu.Lock()
 	idle := time.Since(r.used)
 	r.mu.Unlock()
-	if idle <= renewAfter || timeout <= 0 {
-		return
+	if idle > renewAfter && timeout > 0 {
+		r.replace(timeout)
 	}
+}
+
+// probeWait is how long a live connection is listened to before a vote.
+const probeWait = time.Millisecond
+
+// probe dials again if the other side has ended the connection. Nothing else may come on it between two requests.
+func (r *renewed) probe(timeout time.Duration) {
+	conn := r.current()
+	if conn.SetReadDeadline(time.Now().Add(probeWait)) == nil {
+		n, err := conn.Read(make([]byte, 1))
+		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && n == 0 {
+			return
+		}
+	}
+	r.replace(timeout)
+}
+
+// replace dials again. If that fails, the old connection stays, and its error tells Raft.
+func (r *renewed) replace(timeout time.Duration) {
 	next, err := r.redial(timeout)
 	if err != nil {
 		return

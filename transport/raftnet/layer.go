@@ -58,6 +58,11 @@ type Config struct {
 	Waits bool
 	// Meet answers a node that wants to meet; nil answers with an empty frame. It is called from several goroutines.
 	Meet func(node session.Node, d Directory, request []byte) []byte
+	// Asked answers the question of another node ([Layer.Ask]); nil answers with an empty frame. It is called from
+	// several goroutines.
+	Asked func(node session.Node, d Directory, request []byte) []byte
+	// Linked, when set, is called after [Layer.Links] of a node has changed, from several goroutines. It must not wait.
+	Linked func()
 	// MaxHandshakes is how many accepted connections may be in their handshake; default 64.
 	MaxHandshakes int
 	// HandshakeTimeout bounds the handshake on either side, and is the timeout of Raft's requests at their dialler;
@@ -105,6 +110,9 @@ func New(cfg Config) *Layer {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
+	}
+	if cfg.Linked == nil {
+		cfg.Linked = func() {}
 	}
 	return &Layer{
 		cfg:        cfg,
@@ -283,8 +291,14 @@ func (l *Layer) greet(h *handshake) {
 	l.handshakes.remove(h)
 	s := newServed(conn, l.cfg.HandshakeTimeout)
 	s.silent = theirs.version == silentVersion
-	s.left = func() { l.greeted.remove(theirs.node, s) }
-	if out := l.greeted.add(theirs.node, s); out != nil {
+	s.left = func() {
+		if l.greeted.remove(theirs.node, s) {
+			l.cfg.Linked()
+		}
+	}
+	out := l.greeted.add(theirs.node, s)
+	l.cfg.Linked()
+	if out != nil {
 		l.full.Do(func() {
 			l.cfg.Logger.Warn("raft connection dropped: too many connections of one node", "limit", maxPerNode, "node",
 				theirs.node,
@@ -332,7 +346,7 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 		answer.version = theirs.version
 	}
 	refused := theirs.check(&l.cfg)
-	if refused == nil && theirs.code == codeHello && l.waits() {
+	if refused == nil && theirs.code != codeMeet && l.waits() {
 		refused = &refusal{codeWaits, fmt.Sprintf("node %d waits for admission to the cluster", l.cfg.Node)}
 	}
 	if r, ok := errors.AsType[*refusal](refused); ok {
@@ -344,8 +358,11 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	if refused != nil {
 		return greeting{}, refused
 	}
-	if theirs.code == codeMeet {
-		return greeting{}, l.meet(conn, theirs)
+	switch theirs.code {
+	case codeMeet:
+		return greeting{}, serveExchange(conn, theirs, l.cfg.Meet)
+	case codeAsk:
+		return greeting{}, serveExchange(conn, theirs, l.cfg.Asked)
 	}
 	return theirs, conn.SetDeadline(time.Time{})
 }

@@ -82,8 +82,19 @@ type Met struct {
 // Meet sends request to the node at address and returns the node's answer. It works while either layer waits for
 // admission.
 func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, error) {
-	timeout := l.cfg.HandshakeTimeout
-	conn, theirs, err := l.introduce(ctx, address, codeMeet, timeout)
+	met, err := l.exchange(ctx, address, codeMeet, l.cfg.HandshakeTimeout, request)
+	if err != nil {
+		return Met{}, fmt.Errorf("meeting %s: %w", address, err)
+	}
+	return met, nil
+}
+
+// exchange greets the node at address with a code, sends it a frame and returns the frame of its answer. Greetings and
+// frames may take a timeout each.
+func (l *Layer) exchange(ctx context.Context, address string, code byte, timeout time.Duration, request []byte) (
+	Met, error,
+) {
+	conn, theirs, err := l.introduce(ctx, address, code, timeout)
 	if err != nil {
 		return Met{}, err
 	}
@@ -92,29 +103,29 @@ func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, 
 		return Met{}, err
 	}
 	if err = writeFrame(conn, request); err != nil {
-		return Met{}, fmt.Errorf("meeting %s: %w", address, err)
+		return Met{}, err
 	}
 	answer, err := readFrame(conn)
 	if err != nil {
-		return Met{}, fmt.Errorf("meeting %s: %w", address, err)
+		return Met{}, err
 	}
 	return Met{theirs.node, theirs.directory, answer}, nil
 }
 
-// errMet says that a connection has served a meeting, and is not Raft's.
+// errMet says that a connection has served an exchange of frames, and is not Raft's.
 var errMet = errors.New("the nodes have met")
 
-// meet is the dialled side of a meeting.
-func (l *Layer) meet(conn net.Conn, theirs greeting) error {
+// serveExchange is the dialled side of an exchange. Without answer the frame of the answer is empty.
+func serveExchange(conn net.Conn, theirs greeting, answer func(session.Node, Directory, []byte) []byte) error {
 	request, err := readFrame(conn)
 	if err != nil {
 		return fmt.Errorf("meeting: %w", err)
 	}
-	var answer []byte
-	if l.cfg.Meet != nil {
-		answer = l.cfg.Meet(theirs.node, theirs.directory, request)
+	var frame []byte
+	if answer != nil {
+		frame = answer(theirs.node, theirs.directory, request)
 	}
-	if err := writeFrame(conn, answer); err != nil {
+	if err := writeFrame(conn, frame); err != nil {
 		return fmt.Errorf("meeting: %w", err)
 	}
 	return errMet

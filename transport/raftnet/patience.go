@@ -15,11 +15,13 @@ type called struct {
 	guarded
 	// silent says that the other end makes no reports, so that each request has Raft's deadline.
 	silent bool
-	// revive dials a connection that was idle for long again; nil: it is kept.
-	revive func(timeout time.Duration)
-	// timeout is Raft's timeout of the request. fresh says that the next byte written is the request's first.
-	timeout time.Duration
-	fresh   bool
+	// revive dials a connection that was idle for long again, probe a connection that the other side has ended; nil: it
+	// is kept.
+	revive, probe func(timeout time.Duration)
+	// timeout is Raft's timeout of the request. fresh says that the next byte written is the request's first, used that
+	// the connection has had a request.
+	timeout     time.Duration
+	fresh, used bool
 
 	mu sync.Mutex
 	// patience is how long nothing may move; 0 for a request with Raft's deadline. guarded by mu
@@ -42,7 +44,11 @@ func (c *called) SetDeadline(t time.Time) error {
 
 // begin sets the patience by the first byte of a request, which is its kind.
 func (c *called) begin(kind byte) error {
-	c.fresh = false
+	used := c.used
+	c.fresh, c.used = false, true
+	if isVote(kind) && used && c.probe != nil {
+		return c.vote()
+	}
 	if !isLong(kind) || c.timeout <= 0 || c.silent {
 		return nil
 	}
@@ -53,6 +59,15 @@ func (c *called) begin(kind byte) error {
 		c.patience = snapshotPatience
 	}
 	return c.renew()
+}
+
+// vote begins a request for a vote on a connection that has been used. Raft keeps connections that it does not read.
+// After the other node's process was started again they are all dead, and each costs one request. Raft asks for a vote
+// only once in an election, so that such a connection could cost the election.
+func (c *called) vote() error {
+	end := time.Now().Add(c.timeout)
+	c.probe(c.timeout)
+	return c.Conn.SetDeadline(end)
 }
 
 // renew extends the deadline. Called with mu held.

@@ -35,8 +35,9 @@ type served struct {
 	// begun is when the connection was accepted. heard is how much later bytes came last, 0 before any came.
 	begun time.Time
 	heard atomic.Int64
-	// left is called when the connection is closed, perhaps more than once.
+	// left is called when the connection is closed, perhaps more than once. lost says that the other side ended it.
 	left func()
+	lost atomic.Bool
 
 	mu sync.Mutex
 	// timer sends a report every interval while busy: from the first byte of a request until its answer. guarded by mu
@@ -75,6 +76,9 @@ func (s *served) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := s.guarded.Read(b)
+	if s.refused == nil {
+		s.broke(err)
+	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		s.refused, err = late, late
 	}
@@ -85,6 +89,17 @@ func (s *served) Read(b []byte) (int, error) {
 		s.progress(!s.scan.under())
 	}
 	return n, err
+}
+
+// broke notes an error of the connection. The other side has ended the connection unless this side closed it, or gave
+// up waiting.
+func (s *served) broke(err error) {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) {
+		s.lost.Store(true)
+	}
 }
 
 // progress notes that bytes of a request have come, and whether the request is complete.
@@ -121,6 +136,7 @@ func (s *served) say(b []byte) error {
 	if err == nil {
 		_, err = s.Conn.Write(b)
 	}
+	s.broke(err)
 	return err
 }
 
@@ -130,7 +146,11 @@ func (s *served) Write(b []byte) (int, error) {
 	if err := s.SetWriteDeadline(time.Now().Add(snapshotPatience)); err != nil {
 		return 0, err
 	}
-	return s.guarded.Write(b)
+	n, err := s.guarded.Write(b)
+	if s.scan.snapshot == 0 {
+		s.broke(err)
+	}
+	return n, err
 }
 
 // quiet ends the reports. It waits for a report that is being written.

@@ -1,6 +1,7 @@
 package raftnet
 
 import (
+	"errors"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -18,6 +19,9 @@ const (
 // Transport is Raft's transport over a [Layer]. It bounds the size of requests.
 type Transport struct {
 	*raft.NetworkTransport
+	layer *Layer
+	// notices learn which entries followers have; nil: nobody does. Set before Raft uses the transport.
+	notices *Notices
 }
 
 // NewTransport returns Raft's transport over layer. A timeout of 0 is 1.5 s. Pipelining is off: with it, a follower
@@ -27,13 +31,22 @@ func NewTransport(layer *Layer, timeout time.Duration) *Transport {
 	if timeout <= 0 {
 		timeout = defaultTimeout
 	}
-	return &Transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	return &Transport{NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:          layer,
 		MaxPool:         3,
 		MaxRPCsInFlight: 1,
 		Timeout:         timeout,
 		Logger:          layer.cfg.Logger,
-	})}
+	}), layer: layer}
+}
+
+// Close closes the transport and its layer, and waits for the notices.
+func (t *Transport) Close() error {
+	err := t.NetworkTransport.Close()
+	if t.notices != nil {
+		err = errors.Join(err, t.notices.close())
+	}
+	return err
 }
 
 // AppendEntries sends the first entries of a request, up to [MaxRequest], and removes the others from the request. Raft
@@ -48,7 +61,11 @@ func (t *Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 ) error {
 	request.Entries = first(request.Entries)
 	request.LeaderCommitIndex = min(request.LeaderCommitIndex, request.PrevLogEntry+uint64(len(request.Entries)))
-	return t.NetworkTransport.AppendEntries(id, target, request, answer)
+	err := t.NetworkTransport.AppendEntries(id, target, request, answer)
+	if t.notices != nil && err == nil && answer.Success {
+		t.notices.acknowledged(id, target, request)
+	}
+	return err
 }
 
 // first returns the entries that fit into one request.

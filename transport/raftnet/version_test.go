@@ -100,7 +100,7 @@ func TestNodesOfTheReleaseBefore(t *testing.T) {
 		ours := NewTransport(layer, 0)
 		host, l = listen("b")
 		refused := 0
-		old := &Transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		old := &Transport{NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			MaxPool: 3, MaxRPCsInFlight: 1, Timeout: defaultTimeout, Logger: hclog.NewNullLogger(),
 			Stream: former{l, func(ctx context.Context, address string) (net.Conn, error) {
 				return host.Dial(ctx, address+":1")

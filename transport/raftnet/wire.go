@@ -25,7 +25,9 @@ const (
 // The types of Raft's requests.
 const (
 	typeAppendEntries   = 0
+	typeVote            = 1
 	typeInstallSnapshot = 2
+	typePreVote         = 4
 	maxType             = 4
 )
 
@@ -111,6 +113,8 @@ func (s *scanner) under() bool { return s.begun || s.snapshot > 0 }
 
 // long reports whether the newest request, complete or not, is of a kind that may be large.
 func (s *scanner) long() bool { return isLong(s.kind) }
+
+func isVote(kind byte) bool { return kind == typeVote || kind == typePreVote }
 
 func isLong(kind byte) bool { return kind == typeAppendEntries || kind == typeInstallSnapshot }
 

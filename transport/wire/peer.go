@@ -22,7 +22,7 @@ func HelloProto(clusterID string, h session.Hello) *peerv1.LearnerMessage {
 	return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Hello{Hello: &peerv1.Hello{
 		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream,
 		Directory:  h.Directory,
-		LogVersion: h.LogVersion,
+		LogVersion: h.LogVersion, PeerVersion: h.PeerVersion,
 	}}}
 }
 
@@ -42,11 +42,11 @@ func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 	}
 	return h.GetClusterId(), session.Hello{
 		Node: node, Directory: h.GetDirectory(), Incarnation: h.GetIncarnation(), Stream: h.GetStream(),
-		LogVersion: h.GetLogVersion(),
+		LogVersion: h.GetLogVersion(), PeerVersion: h.GetPeerVersion(),
 	}, nil
 }
 
-// LearnerProto returns a message of a learner after its hello.
+// LearnerProto returns an answer of a learner, see [SendLearner].
 func LearnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
 	switch {
 	case m.Answer != nil:
@@ -64,11 +64,8 @@ func LearnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
 			DigestIndex: m.Answer.Digest.Index,
 			Digest:      digestBytes(m.Answer.Digest),
 		}}}, nil
-	case m.Request != nil:
-		r, err := requestProto(m.Request)
-		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Request{Request: r}}, err
 	default:
-		return nil, &session.FieldError{Field: "message", Limit: "answer or request"}
+		return nil, &session.FieldError{Field: "message", Limit: "answer or requests"}
 	}
 }
 
@@ -86,10 +83,13 @@ func LearnerFrom(m *peerv1.LearnerMessage) (session.LearnerMessage, error) {
 		if err != nil {
 			return session.LearnerMessage{}, Within("request", err)
 		}
-		return session.LearnerMessage{Request: r}, nil
+		return session.LearnerMessage{Requests: []session.Request{*r}}, nil
+	case *peerv1.LearnerMessage_Requests:
+		all, err := requestsFrom(m.Requests)
+		return session.LearnerMessage{Requests: all}, err
 	default:
 		return session.LearnerMessage{},
-			&session.FieldError{Field: "message", Limit: "answer or request, after one hello"}
+			&session.FieldError{Field: "message", Limit: "answer or requests, after one hello"}
 	}
 }
 
@@ -156,8 +156,10 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 		}
 	case r.Upgrade != nil:
 		p.Body = &peerv1.Request_Upgrade{Upgrade: upgradeProto(r.Upgrade)}
+	case r.Resumes != nil:
+		p.Body = &peerv1.Request_Resumes{Resumes: resumesProto(r.Resumes)}
 	default:
-		return nil, &session.FieldError{Field: "request", Limit: "open, resume, close, read, claim or upgrade"}
+		return nil, &session.FieldError{Field: "request", Limit: "open, resume, close, read, claim, upgrade or resumes"}
 	}
 	return p, nil
 }
@@ -185,8 +187,10 @@ func requestFrom(p *peerv1.Request) (*session.Request, error) {
 		err = session.CheckClaim(r.Claim.Count)
 	case *peerv1.Request_Upgrade:
 		r.Upgrade, err = upgradeFrom(b.Upgrade)
+	case *peerv1.Request_Resumes:
+		r.Resumes, err = resumesFrom(b.Resumes)
 	default:
-		err = &session.FieldError{Field: "body", Limit: "open, resume, close, read, claim or upgrade"}
+		err = &session.FieldError{Field: "body", Limit: "open, resume, close, read, claim, upgrade or resumes"}
 	}
 	return r, err
 }
@@ -222,12 +226,12 @@ func labelsFrom(all []*peerv1.Label) (session.Labels, error) {
 	return labels, labels.Check()
 }
 
-// LeaderProto returns a message of a leader.
+// LeaderProto returns a welcome or a heartbeat, see [SendLeader].
 func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 	switch {
 	case m.Welcome != nil:
 		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{
-			Term: m.Welcome.Term, Leader: uint32(m.Welcome.Leader),
+			Term: m.Welcome.Term, Leader: uint32(m.Welcome.Leader), PeerVersion: m.Welcome.PeerVersion,
 		}}}, nil
 	case m.Heartbeat != nil:
 		h := &peerv1.Heartbeat{
@@ -244,10 +248,8 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 			h.NotTaken = append(h.NotTaken, uint64(id))
 		}
 		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: h}}, nil
-	case m.Reply != nil:
-		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Reply{Reply: ReplyProto(m.Reply)}}, nil
 	default:
-		return nil, &session.FieldError{Field: "message", Limit: "welcome, heartbeat or reply"}
+		return nil, &session.FieldError{Field: "message", Limit: "welcome, heartbeat or replies"}
 	}
 }
 
@@ -256,7 +258,9 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 	switch m := m.GetMessage().(type) {
 	case *peerv1.LeaderMessage_Welcome:
 		leader, err := NodeFrom("welcome.leader", m.Welcome.GetLeader())
-		return session.LeaderMessage{Welcome: &session.Welcome{Term: m.Welcome.GetTerm(), Leader: leader}}, err
+		return session.LeaderMessage{Welcome: &session.Welcome{
+			Term: m.Welcome.GetTerm(), Leader: leader, PeerVersion: m.Welcome.GetPeerVersion(),
+		}}, err
 	case *peerv1.LeaderMessage_Heartbeat:
 		h := m.Heartbeat
 		notTaken, err := idsFrom("heartbeat.not_taken", h.GetNotTaken(), math.MaxInt)
@@ -284,9 +288,12 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 		if err != nil {
 			return session.LeaderMessage{}, Within("reply", err)
 		}
-		return session.LeaderMessage{Reply: r}, nil
+		return session.LeaderMessage{Replies: []session.Reply{*r}}, nil
+	case *peerv1.LeaderMessage_Replies:
+		all, err := repliesFrom(m.Replies)
+		return session.LeaderMessage{Replies: all}, err
 	default:
-		return session.LeaderMessage{}, &session.FieldError{Field: "message", Limit: "welcome, heartbeat or reply"}
+		return session.LeaderMessage{}, &session.FieldError{Field: "message", Limit: "welcome, heartbeat or replies"}
 	}
 }
 
@@ -306,6 +313,9 @@ func ReplyProto(r *session.Reply) *peerv1.Reply {
 	p := &peerv1.Reply{Seq: r.Seq, Term: r.Term, Index: r.Index, Repeated: r.Repeated, First: uint64(r.First)}
 	if r.Session.ID != 0 {
 		p.Session = SessionProto(r.Session)
+	}
+	if len(r.Moved) > 0 {
+		p.Moved = movedProto(r.Moved)
 	}
 	for _, d := range r.Remaining {
 		ms := int64(-1)
@@ -342,6 +352,12 @@ func ReplyFrom(p *peerv1.Reply) (*session.Reply, error) {
 			return nil, err
 		}
 		r.Session = s
+	}
+	if p.GetMoved() != nil {
+		var err error
+		if r.Moved, err = movedFrom(p.GetMoved()); err != nil {
+			return nil, err
+		}
 	}
 	if len(p.GetRemainingMs()) > session.MaxPage {
 		return nil, &session.FieldError{Field: "remaining_ms", Limit: fmt.Sprintf("at most %d", session.MaxPage)}

@@ -11,7 +11,9 @@ import (
 
 // StateProto returns s in protocol buffers.
 func StateProto(s session.NodeState) *holdfastv1.NodeState {
-	return &holdfastv1.NodeState{Node: uint32(s.Node), Mode: ModeProto(s.Mode), Index: s.Index}
+	return &holdfastv1.NodeState{
+		Node: uint32(s.Node), Mode: ModeProto(s.Mode), Index: s.Index, MaxBatch: session.MaxBatch,
+	}
 }
 
 // StateFrom returns the state in p. It is the zero value if p comes from a node of an earlier version, which tells no

@@ -27,6 +27,14 @@ func SeqOf(seq uint64) error {
 	return nil
 }
 
+// BatchOf checks the number of requests in a batch.
+func BatchOf(n int) error {
+	if n == 0 || n > session.MaxBatch {
+		return &session.FieldError{Field: "batch.requests", Limit: fmt.Sprintf("1 to %d requests", session.MaxBatch)}
+	}
+	return nil
+}
+
 // IDFrom returns the id of a session, which must not be 0.
 func IDFrom(field string, id uint64) (session.ID, error) {
 	if id == 0 {

@@ -26,6 +26,8 @@ const (
 	Dial
 	// HangUp ends the connection, which tells nothing any more.
 	HangUp
+	// AskMembers asks the node for the members of its cluster, and tells [Members].
+	AskMembers
 )
 
 // Lookup is a name whose addresses are wanted.

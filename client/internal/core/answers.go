@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"slices"
 
 	"holdfast/client/internal/window"
 	holdfastv1 "holdfast/proto/holdfast/v1"
@@ -30,6 +31,8 @@ func (a *answers) received(c *Conn, msg *holdfastv1.ServerMessage) {
 		answer(c, m.Opened, func(r *window.Request, b *openBody) { a.opened(c, r, b.call, m.Opened) })
 	case *holdfastv1.ServerMessage_Resumed:
 		answer(c, m.Resumed, func(r *window.Request, b *resumeBody) { a.resumed(c, r, b, m.Resumed) })
+	case *holdfastv1.ServerMessage_ResumedSessions:
+		answer(c, m.ResumedSessions, func(r *window.Request, _ *resumesBody) { a.resumedAll(c, r, m.ResumedSessions) })
 	case *holdfastv1.ServerMessage_Touched:
 		answer(c, m.Touched, func(r *window.Request, b *touchBody) { a.touched(c, r, b, m.Touched) })
 	case *holdfastv1.ServerMessage_Closed:
@@ -61,7 +64,8 @@ func (a *answers) received(c *Conn, msg *holdfastv1.ServerMessage) {
 
 // failed handles a refusal, by the kind of the refused request.
 func (a *answers) failed(c *Conn, r *window.Request, err error) {
-	if other, ok := errors.AsType[*session.NotLeaderError](err); ok {
+	if other, ok := errors.AsType[*session.NotLeaderError](err); ok &&
+		(!a.cfg.OnlyServers || slices.Contains(a.router.Servers, other.Address)) {
 		a.router.Prefer(other.Address)
 	}
 	switch b := r.Body.(type) {
@@ -69,6 +73,8 @@ func (a *answers) failed(c *Conn, r *window.Request, err error) {
 		a.openRefused(c, r, b.call, err)
 	case *resumeBody:
 		a.resumeRefused(c, r, b, err)
+	case *resumesBody:
+		a.resumesRefused(c, r, err)
 	case *closeBody:
 		a.closeRefused(c, r, b.h, err)
 	case *upgradeBody:

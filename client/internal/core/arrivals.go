@@ -22,9 +22,23 @@ func (in Received) happen(c *Core) {
 	if !c.knows(in.Conn) {
 		return
 	}
+	in.Conn.heard = true
 	in.Conn.window.Heard(c.now)
 	c.heardOf(in.Conn, in.Message.GetState())
-	c.received(in.Conn, in.Message)
+	several, ok := in.Message.GetMessage().(*holdfastv1.ServerMessage_Answers)
+	if !ok {
+		c.received(in.Conn, in.Message)
+		return
+	}
+	for i, m := range several.Answers.GetMessages() {
+		if i > 0 {
+			c.step() // as if each had come by itself
+		}
+		if !c.knows(in.Conn) {
+			return
+		}
+		c.received(in.Conn, m)
+	}
 }
 
 // Down says that a connection was not made, or has ended.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -20,7 +21,7 @@ func (m *moves) advance() {
 		return
 	}
 	if !r.Begun {
-		r.Begin(m.cfg.Jitter, m.homing())
+		r.Begin(m.cfg.Jitter, m.homing(), r.Rounds > 0 && route.Silent(m.trouble.Last()))
 		if m.readOnly(m.cur) {
 			r.PutOff(m.cur.Server)
 		}
@@ -29,10 +30,13 @@ func (m *moves) advance() {
 	if !ok {
 		return
 	}
-	r.At = m.now.Add(m.bound(hedgePart, m.cfg.HedgeDelay))
+	within := m.connectWithin(t.Server)
+	if r.At = m.now.Add(m.bound(hedgePart, m.cfg.HedgeDelay)); r.HoldsUpNothing(t.Server) {
+		r.At = m.now
+	}
 	if t.Address == "" {
 		if host, port, named := m.resolves(t.Server); named {
-			m.resolve(t.Server, host, port)
+			m.resolve(t.Server, host, port, within)
 			return
 		}
 		t.Address = t.Server
@@ -41,11 +45,23 @@ func (m *moves) advance() {
 		m.tryOn()
 		return
 	}
-	deadline := m.now.Add(m.bound(connectPart, m.cfg.ConnectTimeout))
-	c := &Conn{Target: t, window: window.New(), dialled: m.now, deadline: deadline}
+	c := &Conn{Target: t, window: window.New(), dialled: m.now, deadline: m.now.Add(within)}
 	m.effects.Actions = append(m.effects.Actions, Action{Conn: c, Do: Dial})
 	m.racing = append(m.racing, c)
 }
+
+// connectWithin returns how long an attempt to connect may take. An address that was learnt and never reached gets no
+// more than the hedge delay at first, because it may be of a network that this client is not in.
+func (m *moves) connectWithin(server string) time.Duration {
+	within := m.bound(connectPart, m.cfg.ConnectTimeout)
+	if failed, doubtful := m.router.Doubtful(server); doubtful {
+		within = min(within, m.bound(hedgePart, m.cfg.HedgeDelay)<<min(failed, maxDoubts))
+	}
+	return within
+}
+
+// maxDoubts bounds how often the time for an address that was never reached is doubled.
+const maxDoubts = 3
 
 // resolves reports whether a server is a host name, which is looked up before the client dials it.
 func (m *moves) resolves(server string) (host, port string, named bool) {
@@ -58,11 +74,11 @@ func (m *moves) resolves(server string) (host, port string, named bool) {
 }
 
 // resolve looks up the addresses of a server's name. The round goes on with them, in random order.
-func (m *moves) resolve(server, host, port string) {
+func (m *moves) resolve(server, host, port string, within time.Duration) {
 	m.router.Asked++
 	m.effects.Lookups = append(m.effects.Lookups, Lookup{
 		Round: m.router.Round, Server: server, Host: host, Port: port,
-		Within: m.bound(connectPart, m.cfg.ConnectTimeout),
+		Within: within,
 	})
 }
 
@@ -77,6 +93,7 @@ func (m *moves) resolved(of Lookup, addresses []string, err error) {
 		if err == nil {
 			err = errNoAddress
 		}
+		r.Failed(of.Server)
 		m.attemptFailed(route.Unreachable(of.Server, err))
 		return
 	}
@@ -139,6 +156,7 @@ func (m *moves) endLagRound() {
 func (m *moves) failedRacing(c *Conn, err error) {
 	m.effects.log(hclog.Debug, "node cannot be reached", "address", c.Address, "error", err)
 	m.effects.hangUp(c)
+	m.router.Failed(c.Server)
 	m.racing = slices.DeleteFunc(m.racing, func(other *Conn) bool { return other == c })
 	m.attemptFailed(err)
 }

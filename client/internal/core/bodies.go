@@ -11,7 +11,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-// body is one of *openBody, *resumeBody, *upgradeBody, *closeBody, *discardBody and *touchBody.
+// body is one of *openBody, *resumeBody, *resumesBody, *upgradeBody, *closeBody, *discardBody and *touchBody.
 type body interface {
 	window.Body
 	// message returns what is sent under seq.

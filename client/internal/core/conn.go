@@ -15,6 +15,9 @@ type Conn struct {
 	window *window.Window
 
 	up       bool // the stream is open
+	heard    bool // its node has said something
+	batch    int  // how many sessions the node resumes with one message; 0 for a node of a former release
+	alone    bool // its node does not take what resumes several sessions
 	dialled  time.Time
 	deadline time.Time // of a connection that is tried: to be up, then to have served something
 	// state is what the node said of itself last. It is zero before, and its Mode also of a node that never says.
@@ -44,7 +47,7 @@ func (c *Conn) stallsAt() time.Time {
 	if c.failing != nil {
 		return time.Time{}
 	}
-	return c.window.StallsAt(Patience)
+	return c.window.StallsAt(MaxSilence)
 }
 
 // dismissed reports that the client leaves c although c may serve well.

@@ -24,14 +24,25 @@ func New(cfg Config) *Core {
 	return c
 }
 
-// Turn takes what happened, nil when only time has passed, and returns what is to be done about it. The effects are
-// good until the next turn.
-func (c *Core) Turn(at Moment, in Input) *Effects {
+// Turn takes what happened before the moment at, in its order, and returns what is to be done about it. Nothing, or
+// nil, stands for the passing of time. Several inputs are decided one after the other, as in a turn for each of them.
+// The effects are good until the next turn.
+func (c *Core) Turn(at Moment, happened ...Input) *Effects {
 	c.effects.reset()
 	c.look(at)
 	c.checkSessions()
-	if in != nil {
-		in.happen(c)
+	for _, in := range happened { // a node whose answer waits in the turn is not silent
+		if m, ok := in.(Received); ok {
+			m.Conn.window.Heard(c.now)
+		}
+	}
+	for i, in := range happened {
+		if i > 0 {
+			c.step()
+		}
+		if in != nil {
+			in.happen(c)
+		}
 	}
 	c.step()
 	c.tell()
@@ -73,6 +84,7 @@ func (c *Core) step() {
 		c.settleFor(c.cur)
 		c.checkConns()
 		c.advance()
+		c.learn()
 	}
 	c.stayed = false
 	for _, on := range []*Conn{c.cur, c.next} {
@@ -113,7 +125,7 @@ func (c *Core) tell() {
 
 // wakeAt returns when there is something to do if nothing arrives; zero for never.
 func (c *Core) wakeAt() time.Time {
-	at := c.dueAt
+	at := route.Earliest(c.dueAt, c.learnsAt())
 	if len(c.sessions) > 0 {
 		at = route.Earliest(at, c.now.Add(lookEvery))
 	}

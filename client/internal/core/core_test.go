@@ -71,6 +71,29 @@ func TestAnIdleClientThatIsOwedAnAnswerSleeps(t *testing.T) {
 	})
 }
 
+// A client that did not run for long finds inputs of its own before the answers that came meanwhile.
+func TestAnAnswerThatWaitsInTheTurnIsNoSilence(t *testing.T) {
+	for name, answer := range map[string]Input{
+		"nothing came": nil,
+		"an answer":    Received{Message: &holdfastv1.ServerMessage{}},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			l, c, _ := staged(t)
+			c.failing, c.touchAt, l.now = nil, time.Now().Add(time.Hour), time.Now()
+			l.send(c, &window.Request{Body: &discardBody{}})
+			time.Sleep(MaxSilence)
+			if came, ok := answer.(Received); ok {
+				came.Conn = c
+				answer = came
+			}
+			l.Turn(Moment{Now: time.Now()}, nil, answer)
+			if left := errors.Is(c.failing, ErrStalled); left != (answer == nil) {
+				t.Errorf("%s: the node is left: %v, because of %v", name, left, c.failing)
+			}
+		})
+	}
+}
+
 func TestWindowBoundsWhatIsOut(t *testing.T) {
 	l, c, _ := staged(t)
 	c.up = true

@@ -27,6 +27,8 @@ type Effects struct {
 	Actions []Action
 	// Lookups are names to resolve: each is answered with [Resolved].
 	Lookups []Lookup
+	// Learnt are the addresses that nodes have told; nil when that has not changed.
+	Learnt []string
 	// Load is what a pool wants to know.
 	Load Load
 	// Adopted is the server that serves from now on; empty when that has not changed.
@@ -43,7 +45,8 @@ type Effects struct {
 	WakeAt time.Time
 }
 
-// Granted is what an open, a resume or an upgrade brought.
+// Granted is what an open, a resume or an upgrade brought. When the Session of the Grant has no id, only its owner and
+// its attachment are new.
 type Granted struct {
 	Session *Session
 	Grant   session.Grant
@@ -88,7 +91,7 @@ func (e *Effects) reset() {
 	empty(&e.Lookups)
 	empty(&e.Answers)
 	empty(&e.Logs)
-	e.Adopted, e.Moved = "", false
+	e.Adopted, e.Moved, e.Learnt = "", false, nil
 }
 
 func empty[E any](s *[]E) {

@@ -22,6 +22,8 @@ type Config struct {
 	// FailInFlight answers callers with [session.ErrOutcomeUnknown] when the answer to their request cannot come any
 	// more.
 	FailInFlight bool
+	// OnlyServers has the client go to no address that it was not configured with.
+	OnlyServers bool
 	// ResolveNames has host names looked up.
 	ResolveNames bool
 	// Jitter draws what is random.

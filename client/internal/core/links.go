@@ -25,6 +25,7 @@ func (k *links) connected(c *Conn) {
 		return
 	}
 	c.up = true
+	k.router.Reached(c.Server)
 	k.racing = slices.Delete(k.racing, i, i+1)
 	k.dropRacing()
 	k.next = c
@@ -61,6 +62,7 @@ func (k *links) adopt() {
 	k.router.Moving = false
 	k.router.Last, k.router.NotBefore = k.cur.Server, nil
 	k.effects.Adopted = k.cur.Server
+	k.learnSoon()
 	k.effects.log(hclog.Info, "connected", "address", k.cur.Address)
 	if former != nil {
 		k.drop(former, nil)

@@ -15,7 +15,9 @@ import (
 
 // inJeopardy handles a node's news that it hears of no leader, so that touches may not count (S4).
 func (k *links) inJeopardy(c *Conn, m *holdfastv1.Jeopardy) {
-	k.router.Learn(m.GetTry())
+	if !k.cfg.OnlyServers {
+		k.router.Learn(m.GetTry())
+	}
 	again := c.jeopardy
 	c.jeopardy = true
 	if c == k.next {
@@ -76,6 +78,7 @@ func (k *links) heardOf(c *Conn, p *holdfastv1.NodeState) {
 		return
 	}
 	k.effects.Seen = max(k.effects.Seen, state.Index)
+	c.batch = int(min(p.GetMaxBatch(), maxResumes))
 	mode := state.Mode
 	state.Mode = c.state.Mode
 	c.state = state
@@ -90,6 +93,7 @@ func (k *links) stayReadOnly(err error) {
 	c := k.next
 	k.cur, k.next, c.probe = c, nil, probe{}
 	k.effects.Adopted = c.Server
+	k.learnSoon()
 	c.deadline, c.failing = time.Time{}, err
 	k.holdBack(c)
 	k.effects.log(hclog.Info, "connected to a read-only node", "address", c.Address)

@@ -16,6 +16,7 @@ type moves struct {
 	ledger
 	router route.Router
 	lag    route.Lag
+	learning
 	racing []*Conn // not up yet: the first that comes up becomes next
 	// stayed: a move has ended where it began. See stay.
 	stayed bool

@@ -13,7 +13,7 @@ var (
 	ErrLapsed = errors.New("promise has run out: the session may expire")
 	// ErrHeld: the client holds the session already.
 	ErrHeld = errors.New("client holds the session already")
-	// ErrStalled: a node has not answered requests for [Patience].
+	// ErrStalled: a node has not answered requests for [MaxSilence].
 	ErrStalled = errors.New("requests are not answered")
 )
 
@@ -47,8 +47,12 @@ const (
 const (
 	// lookEvery is how often a client that holds sessions looks for a suspension (S5).
 	lookEvery = time.Second
-	// Patience is how long a node that owes an answer may say nothing before another one is tried.
+	// Patience is how long a node that is tried may take to serve a client without sessions.
 	Patience = 6 * time.Second
+	// MaxSilence is how long the present node may say nothing while it owes an answer before another one is tried. A
+	// frozen node closes nothing. With its default settings a node without a fault is silent for less, also while another
+	// leader is elected in the place of a frozen one.
+	MaxSilence = 3 * time.Second
 	// MaxPutOffs is how often a node that is tried may put off the same resume before another one is asked: its moments
 	// mean little then.
 	MaxPutOffs = 3

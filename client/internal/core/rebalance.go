@@ -14,10 +14,8 @@ import (
 func (m *moves) updateServers(servers []string) {
 	r := &m.router
 	former := r.Servers
-	r.Servers = servers
-	r.Learnt = slices.DeleteFunc(r.Learnt, func(a string) bool {
-		return slices.Contains(former, a) || slices.Contains(servers, a)
-	})
+	r.Configure(servers)
+	m.effects.Learnt = append([]string{}, r.Learnt...)
 	if m.cur == nil {
 		m.endMove()
 		// the next step begins a move, as for every client without a connection

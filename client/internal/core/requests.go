@@ -93,9 +93,26 @@ func (q *requests) pump(c *Conn) {
 	if !c.up {
 		return
 	}
-	for r := c.window.Next(); r != nil; r = c.window.Next() {
-		q.send(c, r)
+	for r := c.window.First(); r != nil && q.sendFirst(c, r); r = c.window.First() {
 	}
+}
+
+// sendFirst sends the first request of the queue, alone or with others. It reports false when that cannot be sent now.
+func (q *requests) sendFirst(c *Conn, first *window.Request) bool {
+	if goesAlong(first.Body) && !c.alone {
+		switch {
+		case c.untold():
+			return false
+		case c.batch > 1:
+			return q.sendResumes(c)
+		}
+	}
+	r := c.window.Next()
+	if r == nil {
+		return false
+	}
+	q.send(c, r)
+	return true
 }
 
 func (q *requests) send(c *Conn, r *window.Request) {

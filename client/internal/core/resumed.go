@@ -20,6 +20,11 @@ func (a *answers) resumed(c *Conn, r *window.Request, b *resumeBody, m *holdfast
 		a.resumeRefused(c, r, b, err)
 		return
 	}
+	a.regain(c, r, b, g)
+}
+
+// regain takes the grant that a resume brought.
+func (a *answers) regain(c *Conn, r *window.Request, b *resumeBody, g session.Grant) {
 	if a.servedFor(c, g.Token); !a.holds(b.h) {
 		c.stray = true
 		return

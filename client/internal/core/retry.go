@@ -22,7 +22,11 @@ func (m *moves) pause(c *Conn, r *window.Request, err error) {
 		r.Refused++
 	}
 	r.Named = m.now.Add(route.Hint(err))
-	c.window.PutOff(r, m.now.Add(m.comesBack(r, max(n, r.Refused), err)))
+	wait := m.comesBack(r, max(n, r.Refused), err)
+	if c.batch > 1 && goesAlong(r.Body) {
+		wait = (wait + resumesEvery - 1).Truncate(resumesEvery)
+	}
+	c.window.PutOff(r, m.now.Add(wait))
 }
 
 // tooLate reports whether the client should ask another node instead of waiting for r. It should when the node has put

@@ -16,7 +16,8 @@ const testMinBackoff = 50 * time.Millisecond
 // newTestCore returns a core that holds nothing.
 func newTestCore() *Core {
 	return New(Config{
-		Instance: 77, Servers: []string{"n1:7400"}, ConnectTimeout: 2 * time.Second, HedgeDelay: 250 * time.Millisecond,
+		Instance: 77, Servers: []string{"n1:7400"}, OnlyServers: true,
+		ConnectTimeout: 2 * time.Second, HedgeDelay: 250 * time.Millisecond,
 		Jitter: route.NewJitter(rand.NewPCG(1, 2), testMinBackoff, 2*time.Second),
 	})
 }

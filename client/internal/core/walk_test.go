@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast/client/internal/route"
+	"holdfast/client/internal/window"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -27,19 +28,27 @@ type walk struct {
 	ended   map[*Session]bool
 	owned   map[*Session]bool
 	asked   []Lookup
+	many    map[*Conn]map[uint64]*holdfastv1.ResumeSessions // sent and not answered yet
 	ids     session.ID
+	most    int     // sessions in one message
+	members []*Conn // asked for the members
 }
+
+// walkBatch is the largest batch that a node of the walk takes.
+const walkBatch = 3
 
 func newWalk(t *testing.T, seed uint64) *walk {
 	t.Helper()
 	w := &walk{
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), at: Moment{Now: time.Now()}, conns: map[*Conn]bool{},
-		owned: map[*Session]bool{}, waiting: map[*Call]bool{}, granted: map[*Session]bool{}, ended: map[*Session]bool{},
+		owned: map[*Session]bool{}, many: map[*Conn]map[uint64]*holdfastv1.ResumeSessions{},
+		waiting: map[*Call]bool{}, granted: map[*Session]bool{}, ended: map[*Session]bool{},
 	}
 	w.core = New(Config{
 		Instance: 77, Servers: []string{"n1:1", "n2:1", "n3:1"}, ConnectTimeout: 2 * time.Second,
 		HedgeDelay: 250 * time.Millisecond, ReadOnly: w.chance(2), FailInFlight: w.chance(2), ResolveNames: w.chance(4),
-		Jitter: route.NewJitter(rand.NewPCG(seed, 2), testMinBackoff, 2*time.Second),
+		OnlyServers: w.chance(2),
+		Jitter:      route.NewJitter(rand.NewPCG(seed, 2), testMinBackoff, 2*time.Second),
 	})
 	return w
 }
@@ -107,6 +116,14 @@ func (w *walk) input() Input {
 			return Missed{[]*Session{h}}
 		}
 	case 8:
+		if len(w.members) > 0 {
+			c := w.members[0]
+			w.members = w.members[1:]
+			if w.chance(4) {
+				return Members{Conn: c, Err: errors.New("no answer")}
+			}
+			return Members{Conn: c, Addresses: []string{"n1:1", "n4:1", "n5:1", "n6:1", ""}[w.random.IntN(4):]}
+		}
 		return nil
 	default:
 		if c, ok := w.anyConn(); ok {
@@ -126,12 +143,29 @@ func (w *walk) tell(c *Conn) Input {
 		return Up{c}
 	}
 	m := w.news(c)
+	if w.chance(4) {
+		several := &holdfastv1.Answers{Messages: []*holdfastv1.ServerMessage{m}}
+		for range w.random.IntN(4) {
+			several.Messages = append(several.Messages, w.news(c))
+		}
+		m = &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Answers{Answers: several}}
+	}
 	if w.chance(2) {
 		m.State = wire.StateProto(session.NodeState{
 			Node: 1, Index: uint64(w.random.IntN(20)), Mode: session.Mode(w.random.IntN(4)),
 		})
+		m.State.MaxBatch = uint32(w.random.IntN(walkBatch + 1))
 	}
 	return Received{c, m}
+}
+
+// inputs returns what happens before the next turn.
+func (w *walk) inputs() []Input {
+	all := []Input{w.input()}
+	for w.chance(3) {
+		all = append(all, w.input())
+	}
+	return all
 }
 
 func (w *walk) news(c *Conn) *holdfastv1.ServerMessage {
@@ -139,10 +173,15 @@ func (w *walk) news(c *Conn) *holdfastv1.ServerMessage {
 	if !ok || w.chance(10) {
 		return w.gossip()
 	}
+	many := w.many[c][r.Seq]
+	delete(w.many[c], r.Seq)
 	if w.chance(3) {
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{
 			Failed: wire.FailedProto(r.Seq, w.refusal()),
 		}}
+	}
+	if many != nil {
+		return w.resumedSessions(many)
 	}
 	switch b := r.Body.(type) {
 	case *openBody:
@@ -176,6 +215,24 @@ func (w *walk) news(c *Conn) *holdfastv1.ServerMessage {
 			Closed: &holdfastv1.Closed{Seq: r.Seq},
 		}}
 	}
+}
+
+// resumedSessions answers a resume of several sessions.
+func (w *walk) resumedSessions(m *holdfastv1.ResumeSessions) *holdfastv1.ServerMessage {
+	a := &holdfastv1.ResumedSessions{Seq: m.GetSeq()}
+	for _, id := range m.GetIds() {
+		attachment, safe := uint64(0), uint64(0)
+		if w.chance(2) {
+			attachment, safe = uint64(1+w.random.IntN(1000)), uint64(w.random.IntN(10000))
+		} else if !w.chance(10) {
+			a.Failures = append(a.Failures, &holdfastv1.TouchFailure{Id: id, Error: wire.Detail(w.refusal())})
+		}
+		a.Attachments, a.SafeForMs = append(a.Attachments, attachment), append(a.SafeForMs, safe)
+	}
+	if w.chance(20) {
+		a.Attachments = nil
+	}
+	return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_ResumedSessions{ResumedSessions: a}}
 }
 
 // gossip returns news that answer nothing.
@@ -239,9 +296,9 @@ func (w *walk) refusal() error {
 }
 
 // turn takes a turn and checks its effects.
-func (w *walk) turn(in Input) *Effects {
+func (w *walk) turn(in ...Input) *Effects {
 	w.t.Helper()
-	e := w.core.Turn(w.at, in)
+	e := w.core.Turn(w.at, in...)
 	w.heard(in, e)
 	for _, a := range e.Actions {
 		up, known := w.conns[a.Conn]
@@ -249,16 +306,19 @@ func (w *walk) turn(in Input) *Effects {
 		case a.Do == Dial && !known:
 			w.conns[a.Conn] = false
 		case a.Do == Send && up && a.Message != nil:
+			w.sent(a.Conn, a.Message.GetResumeSessions())
 		case a.Do == HangUp && known:
 			delete(w.conns, a.Conn)
+		case a.Do == AskMembers && up && !w.core.cfg.OnlyServers:
+			w.members = append(w.members, a.Conn)
 		default:
-			w.t.Fatalf("%T: action %d on a connection that is dialled: %v, up: %v", in, a.Do, known, up)
+			w.t.Fatalf("%v: action %d on a connection that is dialled: %v, up: %v", in, a.Do, known, up)
 		}
 	}
 	w.asked = append(w.asked, e.Lookups...)
 	for _, a := range e.Answers {
 		if !w.waiting[a.Call] {
-			w.t.Fatalf("%T: answered again: %+v", in, a)
+			w.t.Fatalf("%v: answered again: %+v", in, a)
 		}
 		delete(w.waiting, a.Call)
 		if a.Session != nil {
@@ -269,45 +329,79 @@ func (w *walk) turn(in Input) *Effects {
 	return e
 }
 
+// sent notes a resume of several sessions, which must name sessions that the client holds, each once.
+func (w *walk) sent(c *Conn, m *holdfastv1.ResumeSessions) {
+	w.t.Helper()
+	if m == nil {
+		return
+	}
+	if w.many[c] == nil {
+		w.many[c] = map[uint64]*holdfastv1.ResumeSessions{}
+	}
+	w.many[c][m.GetSeq()] = m
+	w.most = max(w.most, len(m.GetIds()))
+	seen := map[uint64]bool{}
+	for _, id := range m.GetIds() {
+		if seen[id] || len(m.GetIds()) > walkBatch {
+			w.t.Fatalf("resumes %v, want at most %d different ones", m.GetIds(), walkBatch)
+		}
+		seen[id] = true
+	}
+}
+
 // heard checks what the sessions of the application hear.
-func (w *walk) heard(in Input, e *Effects) {
+func (w *walk) heard(in []Input, e *Effects) {
 	w.t.Helper()
 	for _, g := range e.Granted {
 		w.granted[g.Session] = true
 	}
 	for _, p := range e.Promised {
 		if w.ended[p.Session] || !w.granted[p.Session] || !p.Until.After(w.at.Now) {
-			w.t.Fatalf("%T: a promise of %v to a session that has ended: %v, was granted: %v", in,
+			w.t.Fatalf("%v: a promise of %v to a session that has ended: %v, was granted: %v", in,
 				p.Until.Sub(w.at.Now), w.ended[p.Session], w.granted[p.Session])
 		}
 	}
 	for _, v := range e.Events {
 		if w.ended[v.Session] {
-			w.t.Fatalf("%T: event %d after the end", in, v.Kind)
+			w.t.Fatalf("%v: event %d after the end", in, v.Kind)
 		}
 	}
 	for _, d := range e.Ended {
 		if w.ended[d.Session] || d.Err == nil {
-			w.t.Fatalf("%T: ended again, with %v", in, d.Err)
+			w.t.Fatalf("%v: ended again, with %v", in, d.Err)
 		}
 		w.ended[d.Session] = true
 	}
 }
 
 // holds checks what the core keeps.
-func (w *walk) holds(in Input) {
+func (w *walk) holds(in []Input) {
 	w.t.Helper()
 	for _, c := range []*Conn{w.core.cur, w.core.next} {
 		if _, known := w.conns[c]; c != nil && !known {
-			w.t.Fatalf("%T: keeps a connection that was hung up", in)
+			w.t.Fatalf("%v: keeps a connection that was hung up", in)
+		}
+	}
+	waits := map[*window.Request]bool{}
+	for _, c := range []*Conn{w.core.cur, w.core.next} {
+		if c != nil {
+			for r := range c.window.InFlight() {
+				waits[r] = true
+			}
+			for r := range c.window.Queued() {
+				waits[r] = true
+			}
 		}
 	}
 	for _, h := range w.core.sessions {
+		if h.resuming != nil && !waits[h.resuming] {
+			w.t.Fatalf("%v: a session waits for a resume that is in no window", in)
+		}
 		if h.on != nil && h.on != w.core.cur && h.on != w.core.next {
-			w.t.Fatalf("%T: a session is on a connection that is gone", in)
+			w.t.Fatalf("%v: a session is on a connection that is gone", in)
 		}
 		if (h.joining == nil || h.joining.settled) && !w.owned[h] {
-			w.t.Fatalf("%T: holds a session that nobody has", in)
+			w.t.Fatalf("%v: holds a session that nobody has", in)
 		}
 	}
 }
@@ -328,15 +422,20 @@ func (w *walk) passes(e *Effects) {
 
 // Whatever happens, in whatever order, what a turn wants done can be done.
 func TestEffectsCanBeBroughtAboutWhateverHappens(t *testing.T) {
+	most := 0
 	for seed := range uint64(150) {
 		w := newWalk(t, seed)
 		for range 400 {
-			w.passes(w.turn(w.input()))
+			w.passes(w.turn(w.inputs()...))
 		}
 		w.turn(Shut{})
 		if len(w.waiting) > 0 || len(w.conns) > 0 {
 			t.Fatalf("seed %d: after the end %d callers wait, and there are %d connections", seed, len(w.waiting),
 				len(w.conns))
 		}
+		most = max(most, w.most)
+	}
+	if most < 3 {
+		t.Errorf("at most %d sessions were resumed with one message", most)
 	}
 }

@@ -19,12 +19,23 @@ func NewJitter(source rand.Source, lowest, highest time.Duration) *Jitter {
 	return &Jitter{rand: rand.New(source), lowest: lowest, highest: highest}
 }
 
-// Backoff returns the n-th wait in a row, n from 1: exponential, with full jitter.
+// quickWaits is how many waits in a row are short. A fail-over takes about a tenth of a second: a client whose waits
+// grew from the first on would wait longer than the cluster does.
+const quickWaits = 3
+
+// Backoff returns the n-th wait in a row, n from 1, with full jitter: short at first, then exponential.
 func (d *Jitter) Backoff(n int) time.Duration {
 	limit := d.highest
-	if shift := n - 1; shift < 32 && d.lowest<<shift < d.highest {
+	if shift := max(n-quickWaits, 0); shift < 32 && d.lowest<<shift < d.highest {
 		limit = d.lowest << shift
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(d.rand.Int64N(int64(limit)))
+}
+
+// Within returns a random time below limit.
+func (d *Jitter) Within(limit time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return time.Duration(d.rand.Int64N(int64(limit)))

@@ -103,10 +103,13 @@ func TestRoundsComeToTheReadOnlyNodeLast(t *testing.T) {
 	}
 }
 
-// Full jitter: waits are spread evenly between 0 and a cap, which doubles.
+// Full jitter: waits are spread evenly between 0 and a cap, which doubles from the fourth on.
 func TestFullJitter(t *testing.T) {
 	d := NewJitter(rand.NewPCG(1, 2), 50*time.Millisecond, 2*time.Second)
-	for n, limit := 1, d.lowest; n < 60; n, limit = n+1, min(2*limit, d.highest) {
+	for n, limit := 1, d.lowest; n < 60; n++ {
+		if n > 3 {
+			limit = min(2*limit, d.highest)
+		}
 		const draws, tenths = 2000, 10
 		var count [tenths]int
 		for range draws {

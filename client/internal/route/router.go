@@ -26,8 +26,8 @@ type Target struct{ Server, Address string }
 // Router chooses where to go. It is a part of the loop.
 type Router struct {
 	Servers []string // configured
-	Learnt  []string // told by nodes
-	Last    string   // served most recently: tried last
+	learnt
+	Last string // served most recently: tried last
 	// spread, when set, sorts servers so that the connections of a pool come to different ones.
 	Spread func(servers []string)
 
@@ -49,13 +49,36 @@ type Router struct {
 	Refused bool
 }
 
+// learnt are addresses that nodes have told.
+type learnt struct {
+	Learnt []string
+	// reached are the learnt addresses at which there was a node, and failed counts the attempts in a row at one that was
+	// never reached. Such an address may be good for other nodes alone, as the names inside of a container network are.
+	reached map[string]bool
+	failed  map[string]int
+	// removed are servers that were configured before: they are not learnt.
+	removed map[string]bool
+}
+
 // Begin starts a round over all servers: the configured ones in random order, those learnt, and the one that served
-// last, sooner if home says so. Names are resolved again in each round, when their turn comes.
-func (m *Router) Begin(d *Jitter, home Home) {
-	servers, learnt := slices.Clone(m.Servers), slices.Clone(m.Learnt)
+// last, sooner if home says so. Learnt addresses that were never reached come after the other ones. Those of them that
+// have failed are left out, unless no node answers: silent says that none did in the round before. Names are resolved
+// again in each round, when their turn comes.
+func (m *Router) Begin(d *Jitter, home Home, silent bool) {
+	servers := slices.Clone(m.Servers)
 	d.Shuffle(servers)
-	d.Shuffle(learnt)
-	all := append(servers, learnt...)
+	var good, doubtful []string
+	for _, a := range m.Learnt {
+		switch {
+		case m.reached[a]:
+			good = append(good, a)
+		case m.failed[a] == 0 || silent:
+			doubtful = append(doubtful, a)
+		}
+	}
+	d.Shuffle(good)
+	d.Shuffle(doubtful)
+	all := append(servers, good...)
 	i := slices.Index(all, m.Last)
 	if i >= 0 && home == Only {
 		m.Plan([]string{m.Last})
@@ -67,6 +90,7 @@ func (m *Router) Begin(d *Jitter, home Home) {
 	if m.Spread != nil {
 		m.Spread(all)
 	}
+	all = append(all, doubtful...)
 	switch {
 	case i >= 0 && home == First:
 		all = slices.Insert(all, 0, m.Last)
@@ -89,13 +113,85 @@ func (m *Router) Plan(servers []string) {
 func (m *Router) Learn(addresses []string) {
 	for _, a := range addresses {
 		_, port, err := net.SplitHostPort(a)
-		if err != nil || port == "" || slices.Contains(m.Servers, a) || slices.Contains(m.Learnt, a) {
+		if err != nil || port == "" || m.removed[a] || slices.Contains(m.Servers, a) || slices.Contains(m.Learnt, a) {
 			continue
 		}
 		m.Learnt = append(m.Learnt, a)
 		if len(m.Learnt) > maxLearnt {
-			m.Learnt = slices.Delete(m.Learnt, 0, 1)
+			m.forget(m.Learnt[0])
 		}
+	}
+}
+
+// Replace learns the addresses of all members of the cluster, and forgets those learnt before that are none of them.
+func (m *Router) Replace(members []string) {
+	for _, a := range slices.Clone(m.Learnt) {
+		if !slices.Contains(members, a) {
+			m.forget(a)
+		}
+	}
+	m.Learn(members)
+}
+
+func (m *Router) forget(address string) {
+	m.Learnt = slices.DeleteFunc(m.Learnt, func(a string) bool { return a == address })
+	m.Left = slices.DeleteFunc(m.Left, func(t Target) bool { return t.Server == address })
+	delete(m.reached, address)
+	delete(m.failed, address)
+}
+
+// Configure replaces the configured servers. Those that go are not learnt from now on.
+func (m *Router) Configure(servers []string) {
+	former := m.Servers
+	m.Servers = servers
+	for _, a := range former {
+		if m.removed == nil {
+			m.removed = map[string]bool{}
+		}
+		m.removed[a] = true
+	}
+	for _, a := range servers {
+		delete(m.removed, a)
+	}
+	m.Learnt = slices.DeleteFunc(m.Learnt, func(a string) bool {
+		return slices.Contains(former, a) || slices.Contains(servers, a)
+	})
+}
+
+// Doubtful reports whether a server is a learnt address that was never reached, and how often it has failed.
+func (m *Router) Doubtful(server string) (failed int, is bool) {
+	return m.failed[server], slices.Contains(m.Learnt, server) && !m.reached[server]
+}
+
+// HoldsUpNothing reports whether the next attempt need not wait for the one at server: a learnt address that was never
+// reached and has failed, or is followed by another one of these.
+func (m *Router) HoldsUpNothing(server string) bool {
+	failed, doubtful := m.Doubtful(server)
+	if !doubtful || failed > 0 || len(m.Left) == 0 {
+		return doubtful && failed > 0
+	}
+	_, too := m.Doubtful(m.Left[0].Server)
+	return too
+}
+
+// Reached notes that there is a node at a server.
+func (m *Router) Reached(server string) {
+	if _, is := m.Doubtful(server); is {
+		if m.reached == nil {
+			m.reached = map[string]bool{}
+		}
+		m.reached[server] = true
+		delete(m.failed, server)
+	}
+}
+
+// Failed notes that an attempt to reach a server was in vain.
+func (m *Router) Failed(server string) {
+	if _, is := m.Doubtful(server); is {
+		if m.failed == nil {
+			m.failed = map[string]int{}
+		}
+		m.failed[server]++
 	}
 }
 

@@ -7,11 +7,12 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
-	"holdfast/client/internal/window"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/transport/dial"
 	"holdfast/transport/wire"
@@ -24,18 +25,33 @@ type Listener interface {
 	Up(ctx context.Context)
 	Received(ctx context.Context, m *holdfastv1.ServerMessage)
 	Down(ctx context.Context, err error)
+	// Members comes after each [Stream.AskMembers], from a goroutine of its own.
+	Members(ctx context.Context, addresses []string, err error)
 }
+
+// maxBatchBytes is about how large the requests of a batch are together at most. It is far below the smallest limit of
+// a node, and a batch of as many plain requests as a node takes is smaller.
+const maxBatchBytes = 64 << 10
 
 // Stream is one Connect stream.
 type Stream struct {
 	cancel context.CancelFunc
-	out    chan *holdfastv1.ClientMessage
+	// wake tells the sender that messages are queued. It has room for one.
+	wake chan struct{}
+	// batch is how many requests the node takes in one message; 0 while it has not said so.
+	batch atomic.Int64
+
+	// nodes makes calls over the connection of the stream. It is set before the stream is up.
+	nodes holdfastv1.ClusterServiceClient
+
+	mu    sync.Mutex
+	queue []*holdfastv1.ClientMessage // guarded by mu; as many as may wait for an answer, see package window
 }
 
 // Start connects to address, and lets listener hear what becomes of that, in goroutines that running counts.
 func Start(ctx context.Context, running *sync.WaitGroup, address string, o dial.Options, listener Listener) *Stream {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Stream{cancel: cancel, out: make(chan *holdfastv1.ClientMessage, window.MaxRequests+window.MaxTouches)}
+	s := &Stream{cancel: cancel, wake: make(chan struct{}, 1)}
 	running.Go(func() {
 		defer cancel()
 		listener.Down(ctx, s.serve(ctx, running, address, o, listener))
@@ -43,8 +59,32 @@ func Start(ctx context.Context, running *sync.WaitGroup, address string, o dial.
 	return s
 }
 
-// Send queues a message. There is room for all that may wait for an answer, so Send does not wait for a slow node.
-func (s *Stream) Send(m *holdfastv1.ClientMessage) { s.out <- m }
+// Send queues messages, which the stream keeps. It does not wait for a slow node. What waits when the node takes the
+// next message goes out as one [holdfastv1.Batch], if the node takes batches.
+func (s *Stream) Send(messages ...*holdfastv1.ClientMessage) {
+	s.mu.Lock()
+	s.queue = append(s.queue, messages...)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// AskMembers asks the node, on a stream that is up, for the client addresses of the members of its cluster, and lets
+// listener hear them within the given time, in a goroutine that running counts.
+func (s *Stream) AskMembers(ctx context.Context, running *sync.WaitGroup, within time.Duration, listener Listener) {
+	running.Go(func() {
+		asking, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		answer, err := s.nodes.ListMembers(asking, &holdfastv1.ListMembersRequest{})
+		addresses := make([]string, 0, len(answer.GetMembers()))
+		for _, m := range answer.GetMembers() {
+			addresses = append(addresses, m.GetClientAddress())
+		}
+		listener.Members(ctx, addresses, err)
+	})
+}
 
 // Close ends the stream, and the context that its listener is given. It does not wait for the stream's goroutines.
 func (s *Stream) Close() { s.cancel() }
@@ -62,12 +102,16 @@ func (s *Stream) serve(ctx context.Context, running *sync.WaitGroup, address str
 	if err != nil {
 		return reason(err)
 	}
+	s.nodes = holdfastv1.NewClusterServiceClient(cc)
 	listener.Up(ctx)
-	running.Go(func() { send(ctx, connect, s.out) })
+	running.Go(func() { s.send(ctx, connect) })
 	for {
 		m, err := connect.Recv()
 		if err != nil {
 			return reason(err)
+		}
+		if state := m.GetState(); state != nil {
+			s.batch.Store(int64(state.GetMaxBatch()))
 		}
 		listener.Received(ctx, m)
 	}
@@ -85,17 +129,78 @@ func reason(err error) error {
 }
 
 // send writes what is queued. A stream that takes no more has ended, which the receiver tells.
-func send(ctx context.Context, to grpc.BidiStreamingClient[holdfastv1.ClientMessage, holdfastv1.ServerMessage],
-	out <-chan *holdfastv1.ClientMessage,
+func (s *Stream) send(ctx context.Context,
+	to grpc.BidiStreamingClient[holdfastv1.ClientMessage, holdfastv1.ServerMessage],
 ) {
+	var queue []*holdfastv1.ClientMessage
 	for {
 		select {
-		case m := <-out:
-			if to.Send(m) != nil {
-				return
-			}
+		case <-s.wake:
 		case <-ctx.Done():
 			return
 		}
+		queue = s.take(queue)
+		for left := queue; len(left) > 0; {
+			var m *holdfastv1.ClientMessage
+			m, left = next(left, int(s.batch.Load()))
+			if to.Send(m) != nil {
+				return
+			}
+		}
+		clear(queue)
+	}
+}
+
+// take returns what is queued. The queue goes on in the room of spare, which was taken before.
+func (s *Stream) take(spare []*holdfastv1.ClientMessage) []*holdfastv1.ClientMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	queue := s.queue
+	if s.queue = spare[:0]; cap(spare) > maxSpare {
+		s.queue = nil // an idle connection costs little
+	}
+	return queue
+}
+
+// maxSpare bounds the room for messages that a stream keeps.
+const maxSpare = 256
+
+// next returns the next message to send, which holds as many of the queued messages as the node takes in one, and the
+// others. A node that takes no batches gets one after the other. The order stays.
+func next(queue []*holdfastv1.ClientMessage, most int) (m *holdfastv1.ClientMessage,
+	left []*holdfastv1.ClientMessage,
+) {
+	n, bytes := 0, 0
+	for n < min(len(queue), most) {
+		bytes += weight(queue[n])
+		if bytes > maxBatchBytes {
+			break
+		}
+		n++
+	}
+	if n <= 1 {
+		return queue[0], queue[1:]
+	}
+	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Batch{
+		Batch: &holdfastv1.Batch{Requests: queue[:n:n]},
+	}}, queue[n:]
+}
+
+// weight is no less than what a message takes in a batch, and much cheaper to know than its size.
+func weight(m *holdfastv1.ClientMessage) int {
+	const plain = 128 // a request with its seq and token, or its timeout and request id
+	switch m := m.GetMessage().(type) {
+	case *holdfastv1.ClientMessage_Open:
+		bytes := plain
+		for key, value := range m.Open.GetLabels() {
+			bytes += len(key) + len(value) + 16
+		}
+		return bytes
+	case *holdfastv1.ClientMessage_Touch:
+		return plain + 8*len(m.Touch.GetIds())
+	case *holdfastv1.ClientMessage_ResumeSessions:
+		return maxBatchBytes + 1 // holds as many sessions as a batch does requests
+	default:
+		return plain
 	}
 }

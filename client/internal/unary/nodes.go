@@ -55,6 +55,7 @@ type Nodes struct {
 
 	mu      sync.Mutex
 	servers []string                    // guarded by mu; replaced as a whole
+	learnt  []string                    // guarded by mu; replaced as a whole
 	conns   map[string]*grpc.ClientConn // guarded by mu; by address, made by the first call to it
 	closed  bool                        // guarded by mu
 	// good is the address that answered last.
@@ -74,6 +75,21 @@ func (n *Nodes) SetServers(servers []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.servers = servers
+}
+
+// SetLearnt replaces the addresses of nodes beside the servers. A call goes there when no server answers. The list must
+// not change afterwards.
+func (n *Nodes) SetLearnt(addresses []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.learnt = addresses
+}
+
+// others returns the learnt addresses in the order of a round.
+func (n *Nodes) others() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return startingWith(n.good, n.learnt)
 }
 
 // Servers returns the servers in the order of the configuration. The caller must not change the list.

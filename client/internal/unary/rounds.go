@@ -23,14 +23,30 @@ func (n *Nodes) Any(ctx context.Context, call Call) error {
 	}
 }
 
-// round makes a call at one server after the other, until a server decides it or ctx ends. The error of an undecided
-// round is its obstacle, which trouble takes too.
+// round makes a call at one server after the other, until a server decides it or ctx ends. When no server answers, it
+// goes on with the learnt addresses. The error of an undecided round is its obstacle, which trouble takes too.
 func (n *Nodes) round(ctx context.Context, trouble *route.Failure, call Call) (decided bool, err error) {
-	for _, address := range n.Order() {
+	decided, answered, err := n.oneOf(ctx, n.Order(), trouble, call)
+	if !decided && !answered && !over(ctx) {
+		decided, _, err = n.oneOf(ctx, n.others(), trouble, call)
+	}
+	if decided {
+		return true, err
+	}
+	return false, trouble.Last()
+}
+
+// oneOf makes a call at one address after the other, until a node decides it or ctx ends. It reports whether any node
+// answered.
+func (n *Nodes) oneOf(ctx context.Context, addresses []string, trouble *route.Failure, call Call) (
+	decided, answered bool, err error,
+) {
+	for _, address := range addresses {
 		err := n.At(ctx, address, call)
 		if route.Judge(err) == route.Final {
-			return true, err
+			return true, true, err
 		}
+		answered = answered || !route.Silent(err)
 		if !over(ctx) || trouble.Last() == nil { // an attempt that ctx cut short says nothing of the node
 			trouble.Met(err)
 		}
@@ -38,7 +54,7 @@ func (n *Nodes) round(ctx context.Context, trouble *route.Failure, call Call) (d
 			break
 		}
 	}
-	return false, trouble.Last()
+	return false, answered, nil
 }
 
 // backOff ends the nth round of a call, and waits before the next one: a back-off, on top of what the last server asks

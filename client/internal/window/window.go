@@ -4,7 +4,6 @@ package window
 
 import (
 	"iter"
-	"maps"
 	"slices"
 	"time"
 )
@@ -13,6 +12,9 @@ const (
 	// MaxRequests bounds the opens, resumes, upgrades and closes of one connection that wait for answers: half of what
 	// a node takes.
 	MaxRequests = 512
+	// MaxMany bounds the messages that are each several requests and wait for an answer: a node commits the requests of
+	// one while the next is on its way.
+	MaxMany = 2
 	// MaxTouches bounds its touches that wait for answers. When that many are out, the node does not answer, and more
 	// would not help.
 	MaxTouches = 64
@@ -38,6 +40,9 @@ type Request struct {
 	Due, Named time.Time
 	// Refused counts the refusals, without those of requests that came before the moment that the node had named.
 	Refused int
+	// Members are the requests that this one sends in one message; nil for a plain request. They have its Seq and Sent,
+	// and are judged one by one.
+	Members []*Request
 
 	touch bool
 }
@@ -48,6 +53,9 @@ type Window struct {
 	heard    time.Time // when the last message came, or when requests last began to wait for one
 	inFlight map[uint64]*Request
 	touches  int // of those in flight
+	many     int // of those in flight, with members
+	// settling are the members of an answered request that have not been judged yet. They count as in flight.
+	settling []*Request
 	queue    []*Request
 	later    []*Request // refused for now, by when they are due
 	// pausedUntil is when those are due of which the node did not say when to send them again.
@@ -72,15 +80,51 @@ func (w *Window) Repeat(r *Request) { w.queue = append(w.queue, r) }
 // Next takes the first request in the queue that is still wanted. It returns nil when there is none, or as many as
 // [MaxRequests] are out.
 func (w *Window) Next() *Request {
-	for len(w.queue) > 0 && len(w.inFlight)-w.touches < MaxRequests {
-		r := w.queue[0]
-		w.queue[0] = nil
-		if w.queue = w.queue[1:]; r.Body.Wanted() {
+	if len(w.inFlight)-w.touches-w.many >= MaxRequests || w.First() == nil {
+		return nil
+	}
+	return w.pop()
+}
+
+// First returns the first request in the queue that is still wanted, and leaves it there; nil when there is none.
+func (w *Window) First() *Request {
+	for len(w.queue) > 0 {
+		if r := w.queue[0]; r.Body.Wanted() {
 			return r
 		}
+		w.pop()
 	}
 	return nil
 }
+
+func (w *Window) pop() *Request {
+	r := w.queue[0]
+	w.queue[0] = nil
+	w.queue = w.queue[1:]
+	return r
+}
+
+// Together takes the first requests in the queue that are still wanted, as long as each belongs with the others, and at
+// most so many. It returns nil when the first does not, or as many as [MaxMany] messages of several requests are out.
+func (w *Window) Together(most int, belongs func(Body) bool) (taken []*Request) {
+	if w.many >= MaxMany {
+		return nil
+	}
+	for len(taken) < most {
+		r := w.First()
+		if r == nil || !belongs(r.Body) {
+			break
+		}
+		taken = append(taken, w.pop())
+	}
+	return taken
+}
+
+// Waiting returns how many requests are in the queue, also such as are not wanted any more.
+func (w *Window) Waiting() int { return len(w.queue) }
+
+// Asked reports whether any request waits for an answer.
+func (w *Window) Asked() bool { return len(w.inFlight) > 0 }
 
 // Touch returns a request for b that goes out at once. It returns nil while as many as [MaxTouches] are out.
 func (w *Window) Touch(b Body) *Request {
@@ -99,7 +143,24 @@ func (w *Window) Send(r *Request, now time.Time, suspensions uint64) {
 	}
 	w.seq++
 	r.Seq, r.Sent, r.Suspensions = w.seq, now, suspensions
+	for _, m := range r.Members {
+		m.Seq, m.Sent, m.Suspensions = r.Seq, r.Sent, r.Suspensions
+	}
+	if r.Members != nil {
+		w.many++
+	}
 	w.inFlight[r.Seq] = r
+}
+
+// Settle hands each member of a request that was answered to judge, in their order. Those that are left count as in
+// flight. It stops when judge reports false.
+func (w *Window) Settle(members []*Request, judge func(i int, m *Request) bool) {
+	defer func() { w.settling = nil }()
+	for i, m := range members {
+		if w.settling = members[i+1:]; !judge(i, m) {
+			return
+		}
+	}
 }
 
 // Take returns the request that an answer to seq answers, and forgets it.
@@ -111,6 +172,9 @@ func (w *Window) Take(seq uint64) (*Request, bool) {
 	delete(w.inFlight, seq)
 	if r.touch {
 		w.touches--
+	}
+	if r.Members != nil {
+		w.many--
 	}
 	return r, true
 }
@@ -129,8 +193,18 @@ func (w *Window) StallsAt(patience time.Duration) time.Time {
 	return w.heard.Add(patience)
 }
 
-// InFlight returns the requests that wait for an answer.
-func (w *Window) InFlight() iter.Seq[*Request] { return maps.Values(w.inFlight) }
+// InFlight returns the requests that wait for an answer, and the members in the place of a request that has some.
+func (w *Window) InFlight() iter.Seq[*Request] {
+	var all []*Request
+	for _, r := range w.inFlight {
+		if r.Members != nil {
+			all = append(all, r.Members...)
+		} else {
+			all = append(all, r)
+		}
+	}
+	return slices.Values(append(all, w.settling...))
+}
 
 // Queued returns the requests that wait to be sent, those that were refused for now after the others.
 func (w *Window) Queued() iter.Seq[*Request] {
@@ -201,4 +275,6 @@ func (w *Window) DueAt() time.Time {
 func (w *Window) Later() []*Request { return w.later }
 
 // PutsOff reports that the node has refused for now all that it was asked for.
-func (w *Window) PutsOff() bool { return len(w.later) > 0 && len(w.inFlight) == 0 && len(w.queue) == 0 }
+func (w *Window) PutsOff() bool {
+	return len(w.later) > 0 && len(w.inFlight) == 0 && len(w.settling) == 0 && len(w.queue) == 0
+}

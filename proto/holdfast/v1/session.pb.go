@@ -39,6 +39,8 @@ type ClientMessage struct {
 	//	*ClientMessage_Touch
 	//	*ClientMessage_Close
 	//	*ClientMessage_Upgrade
+	//	*ClientMessage_Batch
+	//	*ClientMessage_ResumeSessions
 	Message       isClientMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -126,6 +128,24 @@ func (x *ClientMessage) GetUpgrade() *Upgrade {
 	return nil
 }
 
+func (x *ClientMessage) GetBatch() *Batch {
+	if x != nil {
+		if x, ok := x.Message.(*ClientMessage_Batch); ok {
+			return x.Batch
+		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetResumeSessions() *ResumeSessions {
+	if x != nil {
+		if x, ok := x.Message.(*ClientMessage_ResumeSessions); ok {
+			return x.ResumeSessions
+		}
+	}
+	return nil
+}
+
 type isClientMessage_Message interface {
 	isClientMessage_Message()
 }
@@ -150,6 +170,14 @@ type ClientMessage_Upgrade struct {
 	Upgrade *Upgrade `protobuf:"bytes,12,opt,name=upgrade,proto3,oneof"`
 }
 
+type ClientMessage_Batch struct {
+	Batch *Batch `protobuf:"bytes,13,opt,name=batch,proto3,oneof"`
+}
+
+type ClientMessage_ResumeSessions struct {
+	ResumeSessions *ResumeSessions `protobuf:"bytes,14,opt,name=resume_sessions,json=resumeSessions,proto3,oneof"`
+}
+
 func (*ClientMessage_Open) isClientMessage_Message() {}
 
 func (*ClientMessage_Resume) isClientMessage_Message() {}
@@ -159,6 +187,157 @@ func (*ClientMessage_Touch) isClientMessage_Message() {}
 func (*ClientMessage_Close) isClientMessage_Message() {}
 
 func (*ClientMessage_Upgrade) isClientMessage_Message() {}
+
+func (*ClientMessage_Batch) isClientMessage_Message() {}
+
+func (*ClientMessage_ResumeSessions) isClientMessage_Message() {}
+
+// Batch is several requests in one message. They are served as if each had come in a message of its own, in their order;
+// a request that is refused costs the others nothing. A batch holds at most NodeState.max_batch requests, and no batch.
+// A node whose state has no max_batch knows neither Batch nor ResumeSessions: it is of a former release.
+type Batch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      []*ClientMessage       `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Batch) Reset() {
+	*x = Batch{}
+	mi := &file_holdfast_v1_session_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Batch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Batch) ProtoMessage() {}
+
+func (x *Batch) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_session_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Batch.ProtoReflect.Descriptor instead.
+func (*Batch) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Batch) GetRequests() []*ClientMessage {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+// ResumeSessions moves many sessions of one client process to this connection, such as all that it had on a node that
+// died. The sessions are in columns: the n-th of each column belongs to the n-th session. Each session is moved or
+// refused by itself, as a Resume of it would be.
+type ResumeSessions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// As in ResumeSessionRequest, the same for all.
+	Instance  uint64 `protobuf:"fixed64,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	SeenIndex uint64 `protobuf:"varint,3,opt,name=seen_index,json=seenIndex,proto3" json:"seen_index,omitempty"`
+	// 1 to NodeState.max_batch global sessions, each once.
+	Ids []uint64 `protobuf:"fixed64,4,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	// The credentials of the tokens, 16 bytes each, one after the other.
+	Credentials []byte `protobuf:"bytes,5,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	// The attachments of the tokens.
+	Attachments []uint64 `protobuf:"varint,6,rep,packed,name=attachments,proto3" json:"attachments,omitempty"`
+	// The attempts, as in ResumeSessionRequest.
+	Attempts      []uint64 `protobuf:"varint,7,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeSessions) Reset() {
+	*x = ResumeSessions{}
+	mi := &file_holdfast_v1_session_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeSessions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeSessions) ProtoMessage() {}
+
+func (x *ResumeSessions) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_session_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeSessions.ProtoReflect.Descriptor instead.
+func (*ResumeSessions) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ResumeSessions) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ResumeSessions) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *ResumeSessions) GetSeenIndex() uint64 {
+	if x != nil {
+		return x.SeenIndex
+	}
+	return 0
+}
+
+func (x *ResumeSessions) GetIds() []uint64 {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *ResumeSessions) GetCredentials() []byte {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+func (x *ResumeSessions) GetAttachments() []uint64 {
+	if x != nil {
+		return x.Attachments
+	}
+	return nil
+}
+
+func (x *ResumeSessions) GetAttempts() []uint64 {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
 
 // Open asks for a new session. The fields are those of OpenSessionRequest.
 type Open struct {
@@ -174,7 +353,7 @@ type Open struct {
 
 func (x *Open) Reset() {
 	*x = Open{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[1]
+	mi := &file_holdfast_v1_session_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -186,7 +365,7 @@ func (x *Open) String() string {
 func (*Open) ProtoMessage() {}
 
 func (x *Open) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[1]
+	mi := &file_holdfast_v1_session_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -199,7 +378,7 @@ func (x *Open) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Open.ProtoReflect.Descriptor instead.
 func (*Open) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{1}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Open) GetSeq() uint64 {
@@ -251,7 +430,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[2]
+	mi := &file_holdfast_v1_session_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -263,7 +442,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[2]
+	mi := &file_holdfast_v1_session_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -276,7 +455,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{2}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Resume) GetSeq() uint64 {
@@ -326,7 +505,7 @@ type Touch struct {
 
 func (x *Touch) Reset() {
 	*x = Touch{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[3]
+	mi := &file_holdfast_v1_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -338,7 +517,7 @@ func (x *Touch) String() string {
 func (*Touch) ProtoMessage() {}
 
 func (x *Touch) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[3]
+	mi := &file_holdfast_v1_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -351,7 +530,7 @@ func (x *Touch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Touch.ProtoReflect.Descriptor instead.
 func (*Touch) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{3}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Touch) GetSeq() uint64 {
@@ -379,7 +558,7 @@ type Close struct {
 
 func (x *Close) Reset() {
 	*x = Close{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[4]
+	mi := &file_holdfast_v1_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +570,7 @@ func (x *Close) String() string {
 func (*Close) ProtoMessage() {}
 
 func (x *Close) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[4]
+	mi := &file_holdfast_v1_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +583,7 @@ func (x *Close) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Close.ProtoReflect.Descriptor instead.
 func (*Close) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{4}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Close) GetSeq() uint64 {
@@ -433,7 +612,7 @@ type Upgrade struct {
 
 func (x *Upgrade) Reset() {
 	*x = Upgrade{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[5]
+	mi := &file_holdfast_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +624,7 @@ func (x *Upgrade) String() string {
 func (*Upgrade) ProtoMessage() {}
 
 func (x *Upgrade) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[5]
+	mi := &file_holdfast_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +637,7 @@ func (x *Upgrade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upgrade.ProtoReflect.Descriptor instead.
 func (*Upgrade) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Upgrade) GetSeq() uint64 {
@@ -492,6 +671,8 @@ type ServerMessage struct {
 	//	*ServerMessage_Jeopardy
 	//	*ServerMessage_JeopardyEnded
 	//	*ServerMessage_Upgraded
+	//	*ServerMessage_Answers
+	//	*ServerMessage_ResumedSessions
 	Message       isServerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -499,7 +680,7 @@ type ServerMessage struct {
 
 func (x *ServerMessage) Reset() {
 	*x = ServerMessage{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[6]
+	mi := &file_holdfast_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -511,7 +692,7 @@ func (x *ServerMessage) String() string {
 func (*ServerMessage) ProtoMessage() {}
 
 func (x *ServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[6]
+	mi := &file_holdfast_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -524,7 +705,7 @@ func (x *ServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMessage.ProtoReflect.Descriptor instead.
 func (*ServerMessage) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ServerMessage) GetState() *NodeState {
@@ -631,6 +812,24 @@ func (x *ServerMessage) GetUpgraded() *Upgraded {
 	return nil
 }
 
+func (x *ServerMessage) GetAnswers() *Answers {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_Answers); ok {
+			return x.Answers
+		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetResumedSessions() *ResumedSessions {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_ResumedSessions); ok {
+			return x.ResumedSessions
+		}
+	}
+	return nil
+}
+
 type isServerMessage_Message interface {
 	isServerMessage_Message()
 }
@@ -675,6 +874,14 @@ type ServerMessage_Upgraded struct {
 	Upgraded *Upgraded `protobuf:"bytes,12,opt,name=upgraded,proto3,oneof"`
 }
 
+type ServerMessage_Answers struct {
+	Answers *Answers `protobuf:"bytes,13,opt,name=answers,proto3,oneof"`
+}
+
+type ServerMessage_ResumedSessions struct {
+	ResumedSessions *ResumedSessions `protobuf:"bytes,14,opt,name=resumed_sessions,json=resumedSessions,proto3,oneof"`
+}
+
 func (*ServerMessage_Opened) isServerMessage_Message() {}
 
 func (*ServerMessage_Resumed) isServerMessage_Message() {}
@@ -695,6 +902,129 @@ func (*ServerMessage_JeopardyEnded) isServerMessage_Message() {}
 
 func (*ServerMessage_Upgraded) isServerMessage_Message() {}
 
+func (*ServerMessage_Answers) isServerMessage_Message() {}
+
+func (*ServerMessage_ResumedSessions) isServerMessage_Message() {}
+
+// Answers is several messages in one, in their order. Only the outer message has a state. A node sends it only on a
+// connection whose client has sent a Batch.
+type Answers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Messages      []*ServerMessage       `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Answers) Reset() {
+	*x = Answers{}
+	mi := &file_holdfast_v1_session_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Answers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Answers) ProtoMessage() {}
+
+func (x *Answers) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_session_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Answers.ProtoReflect.Descriptor instead.
+func (*Answers) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Answers) GetMessages() []*ServerMessage {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+// ResumedSessions answers ResumeSessions, in the same order and the same number of sessions.
+type ResumedSessions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// The new attachments; 0 for a session that was refused.
+	Attachments []uint64 `protobuf:"varint,2,rep,packed,name=attachments,proto3" json:"attachments,omitempty"`
+	// How long each session is safe against expiry in milliseconds, counted from the moment the client sent the request;
+	// 0 when the node can promise nothing now.
+	SafeForMs []uint64 `protobuf:"varint,3,rep,packed,name=safe_for_ms,json=safeForMs,proto3" json:"safe_for_ms,omitempty"`
+	// The sessions that were refused, with the reasons.
+	Failures      []*TouchFailure `protobuf:"bytes,4,rep,name=failures,proto3" json:"failures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumedSessions) Reset() {
+	*x = ResumedSessions{}
+	mi := &file_holdfast_v1_session_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumedSessions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumedSessions) ProtoMessage() {}
+
+func (x *ResumedSessions) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_session_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumedSessions.ProtoReflect.Descriptor instead.
+func (*ResumedSessions) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ResumedSessions) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ResumedSessions) GetAttachments() []uint64 {
+	if x != nil {
+		return x.Attachments
+	}
+	return nil
+}
+
+func (x *ResumedSessions) GetSafeForMs() []uint64 {
+	if x != nil {
+		return x.SafeForMs
+	}
+	return nil
+}
+
+func (x *ResumedSessions) GetFailures() []*TouchFailure {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
 type Opened struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Seq     uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -708,7 +1038,7 @@ type Opened struct {
 
 func (x *Opened) Reset() {
 	*x = Opened{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[7]
+	mi := &file_holdfast_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +1050,7 @@ func (x *Opened) String() string {
 func (*Opened) ProtoMessage() {}
 
 func (x *Opened) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[7]
+	mi := &file_holdfast_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +1063,7 @@ func (x *Opened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opened.ProtoReflect.Descriptor instead.
 func (*Opened) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Opened) GetSeq() uint64 {
@@ -777,7 +1107,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[8]
+	mi := &file_holdfast_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -789,7 +1119,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[8]
+	mi := &file_holdfast_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -802,7 +1132,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Resumed) GetSeq() uint64 {
@@ -847,7 +1177,7 @@ type Touched struct {
 
 func (x *Touched) Reset() {
 	*x = Touched{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[9]
+	mi := &file_holdfast_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +1189,7 @@ func (x *Touched) String() string {
 func (*Touched) ProtoMessage() {}
 
 func (x *Touched) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[9]
+	mi := &file_holdfast_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +1202,7 @@ func (x *Touched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Touched.ProtoReflect.Descriptor instead.
 func (*Touched) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Touched) GetSeq() uint64 {
@@ -906,7 +1236,7 @@ type TouchFailure struct {
 
 func (x *TouchFailure) Reset() {
 	*x = TouchFailure{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[10]
+	mi := &file_holdfast_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1248,7 @@ func (x *TouchFailure) String() string {
 func (*TouchFailure) ProtoMessage() {}
 
 func (x *TouchFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[10]
+	mi := &file_holdfast_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1261,7 @@ func (x *TouchFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchFailure.ProtoReflect.Descriptor instead.
 func (*TouchFailure) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TouchFailure) GetId() uint64 {
@@ -957,7 +1287,7 @@ type Closed struct {
 
 func (x *Closed) Reset() {
 	*x = Closed{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[11]
+	mi := &file_holdfast_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1299,7 @@ func (x *Closed) String() string {
 func (*Closed) ProtoMessage() {}
 
 func (x *Closed) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[11]
+	mi := &file_holdfast_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1312,7 @@ func (x *Closed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closed.ProtoReflect.Descriptor instead.
 func (*Closed) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Closed) GetSeq() uint64 {
@@ -1007,7 +1337,7 @@ type Upgraded struct {
 
 func (x *Upgraded) Reset() {
 	*x = Upgraded{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[12]
+	mi := &file_holdfast_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1349,7 @@ func (x *Upgraded) String() string {
 func (*Upgraded) ProtoMessage() {}
 
 func (x *Upgraded) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[12]
+	mi := &file_holdfast_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1362,7 @@ func (x *Upgraded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upgraded.ProtoReflect.Descriptor instead.
 func (*Upgraded) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Upgraded) GetSeq() uint64 {
@@ -1077,7 +1407,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[13]
+	mi := &file_holdfast_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1419,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[13]
+	mi := &file_holdfast_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1432,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Failed) GetSeq() uint64 {
@@ -1146,7 +1476,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[14]
+	mi := &file_holdfast_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1488,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[14]
+	mi := &file_holdfast_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1501,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Gone) GetIds() []uint64 {
@@ -1208,7 +1538,7 @@ type Moved struct {
 
 func (x *Moved) Reset() {
 	*x = Moved{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[15]
+	mi := &file_holdfast_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1550,7 @@ func (x *Moved) String() string {
 func (*Moved) ProtoMessage() {}
 
 func (x *Moved) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[15]
+	mi := &file_holdfast_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1563,7 @@ func (x *Moved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moved.ProtoReflect.Descriptor instead.
 func (*Moved) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Moved) GetIds() []uint64 {
@@ -1265,7 +1595,7 @@ type Jeopardy struct {
 
 func (x *Jeopardy) Reset() {
 	*x = Jeopardy{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[16]
+	mi := &file_holdfast_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1607,7 @@ func (x *Jeopardy) String() string {
 func (*Jeopardy) ProtoMessage() {}
 
 func (x *Jeopardy) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[16]
+	mi := &file_holdfast_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1620,7 @@ func (x *Jeopardy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jeopardy.ProtoReflect.Descriptor instead.
 func (*Jeopardy) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Jeopardy) GetSince() *timestamppb.Timestamp {
@@ -1316,7 +1646,7 @@ type JeopardyEnded struct {
 
 func (x *JeopardyEnded) Reset() {
 	*x = JeopardyEnded{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[17]
+	mi := &file_holdfast_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1658,7 @@ func (x *JeopardyEnded) String() string {
 func (*JeopardyEnded) ProtoMessage() {}
 
 func (x *JeopardyEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[17]
+	mi := &file_holdfast_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1671,7 @@ func (x *JeopardyEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JeopardyEnded.ProtoReflect.Descriptor instead.
 func (*JeopardyEnded) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 type OpenSessionRequest struct {
@@ -1361,7 +1691,7 @@ type OpenSessionRequest struct {
 
 func (x *OpenSessionRequest) Reset() {
 	*x = OpenSessionRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[18]
+	mi := &file_holdfast_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1703,7 @@ func (x *OpenSessionRequest) String() string {
 func (*OpenSessionRequest) ProtoMessage() {}
 
 func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[18]
+	mi := &file_holdfast_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1716,7 @@ func (x *OpenSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionRequest.ProtoReflect.Descriptor instead.
 func (*OpenSessionRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OpenSessionRequest) GetTimeout() *durationpb.Duration {
@@ -1430,7 +1760,7 @@ type OpenSessionResponse struct {
 
 func (x *OpenSessionResponse) Reset() {
 	*x = OpenSessionResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[19]
+	mi := &file_holdfast_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1772,7 @@ func (x *OpenSessionResponse) String() string {
 func (*OpenSessionResponse) ProtoMessage() {}
 
 func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[19]
+	mi := &file_holdfast_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1785,7 @@ func (x *OpenSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSessionResponse.ProtoReflect.Descriptor instead.
 func (*OpenSessionResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OpenSessionResponse) GetSession() *Session {
@@ -1508,7 +1838,7 @@ type ResumeSessionRequest struct {
 
 func (x *ResumeSessionRequest) Reset() {
 	*x = ResumeSessionRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[20]
+	mi := &file_holdfast_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1850,7 @@ func (x *ResumeSessionRequest) String() string {
 func (*ResumeSessionRequest) ProtoMessage() {}
 
 func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[20]
+	mi := &file_holdfast_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1863,7 @@ func (x *ResumeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResumeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResumeSessionRequest) GetToken() *Token {
@@ -1576,7 +1906,7 @@ type ResumeSessionResponse struct {
 
 func (x *ResumeSessionResponse) Reset() {
 	*x = ResumeSessionResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[21]
+	mi := &file_holdfast_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1918,7 @@ func (x *ResumeSessionResponse) String() string {
 func (*ResumeSessionResponse) ProtoMessage() {}
 
 func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[21]
+	mi := &file_holdfast_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1931,7 @@ func (x *ResumeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResumeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResumeSessionResponse) GetSession() *Session {
@@ -1642,7 +1972,7 @@ type TouchSessionsRequest struct {
 
 func (x *TouchSessionsRequest) Reset() {
 	*x = TouchSessionsRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[22]
+	mi := &file_holdfast_v1_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1984,7 @@ func (x *TouchSessionsRequest) String() string {
 func (*TouchSessionsRequest) ProtoMessage() {}
 
 func (x *TouchSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[22]
+	mi := &file_holdfast_v1_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1997,7 @@ func (x *TouchSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchSessionsRequest.ProtoReflect.Descriptor instead.
 func (*TouchSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TouchSessionsRequest) GetTokens() []*Token {
@@ -1688,7 +2018,7 @@ type TouchSessionsResponse struct {
 
 func (x *TouchSessionsResponse) Reset() {
 	*x = TouchSessionsResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[23]
+	mi := &file_holdfast_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +2030,7 @@ func (x *TouchSessionsResponse) String() string {
 func (*TouchSessionsResponse) ProtoMessage() {}
 
 func (x *TouchSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[23]
+	mi := &file_holdfast_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +2043,7 @@ func (x *TouchSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchSessionsResponse.ProtoReflect.Descriptor instead.
 func (*TouchSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TouchSessionsResponse) GetResults() []*TouchResult {
@@ -1743,7 +2073,7 @@ type TouchResult struct {
 
 func (x *TouchResult) Reset() {
 	*x = TouchResult{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[24]
+	mi := &file_holdfast_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +2085,7 @@ func (x *TouchResult) String() string {
 func (*TouchResult) ProtoMessage() {}
 
 func (x *TouchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[24]
+	mi := &file_holdfast_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +2098,7 @@ func (x *TouchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchResult.ProtoReflect.Descriptor instead.
 func (*TouchResult) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{24}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TouchResult) GetSessionId() uint64 {
@@ -1801,7 +2131,7 @@ type UpgradeSessionRequest struct {
 
 func (x *UpgradeSessionRequest) Reset() {
 	*x = UpgradeSessionRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[25]
+	mi := &file_holdfast_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +2143,7 @@ func (x *UpgradeSessionRequest) String() string {
 func (*UpgradeSessionRequest) ProtoMessage() {}
 
 func (x *UpgradeSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[25]
+	mi := &file_holdfast_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +2156,7 @@ func (x *UpgradeSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeSessionRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeSessionRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{25}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UpgradeSessionRequest) GetToken() *Token {
@@ -1849,7 +2179,7 @@ type UpgradeSessionResponse struct {
 
 func (x *UpgradeSessionResponse) Reset() {
 	*x = UpgradeSessionResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[26]
+	mi := &file_holdfast_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +2191,7 @@ func (x *UpgradeSessionResponse) String() string {
 func (*UpgradeSessionResponse) ProtoMessage() {}
 
 func (x *UpgradeSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[26]
+	mi := &file_holdfast_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +2204,7 @@ func (x *UpgradeSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeSessionResponse.ProtoReflect.Descriptor instead.
 func (*UpgradeSessionResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UpgradeSessionResponse) GetSession() *Session {
@@ -1914,7 +2244,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[27]
+	mi := &file_holdfast_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2256,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[27]
+	mi := &file_holdfast_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2269,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CloseSessionRequest) GetToken() *Token {
@@ -1958,7 +2288,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[28]
+	mi := &file_holdfast_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2300,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[28]
+	mi := &file_holdfast_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2313,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CloseSessionResponse) GetState() *NodeState {
@@ -2006,7 +2336,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[29]
+	mi := &file_holdfast_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2348,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[29]
+	mi := &file_holdfast_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2361,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetSessionRequest) GetSessionId() uint64 {
@@ -2072,7 +2402,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[30]
+	mi := &file_holdfast_v1_session_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2414,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[30]
+	mi := &file_holdfast_v1_session_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2427,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetSessionResponse) GetResult() isGetSessionResponse_Result {
@@ -2173,7 +2503,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[31]
+	mi := &file_holdfast_v1_session_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2515,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[31]
+	mi := &file_holdfast_v1_session_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2528,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{31}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListSessionsRequest) GetPageSize() uint32 {
@@ -2257,7 +2587,7 @@ type SessionFilter struct {
 
 func (x *SessionFilter) Reset() {
 	*x = SessionFilter{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[32]
+	mi := &file_holdfast_v1_session_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2269,7 +2599,7 @@ func (x *SessionFilter) String() string {
 func (*SessionFilter) ProtoMessage() {}
 
 func (x *SessionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[32]
+	mi := &file_holdfast_v1_session_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2282,7 +2612,7 @@ func (x *SessionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionFilter.ProtoReflect.Descriptor instead.
 func (*SessionFilter) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{32}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SessionFilter) GetOwner() uint32 {
@@ -2346,7 +2676,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[33]
+	mi := &file_holdfast_v1_session_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2688,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[33]
+	mi := &file_holdfast_v1_session_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2701,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{33}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*ListedSession {
@@ -2405,7 +2735,7 @@ type ListedSession struct {
 
 func (x *ListedSession) Reset() {
 	*x = ListedSession{}
-	mi := &file_holdfast_v1_session_proto_msgTypes[34]
+	mi := &file_holdfast_v1_session_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2747,7 @@ func (x *ListedSession) String() string {
 func (*ListedSession) ProtoMessage() {}
 
 func (x *ListedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_session_proto_msgTypes[34]
+	mi := &file_holdfast_v1_session_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2760,7 @@ func (x *ListedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedSession.ProtoReflect.Descriptor instead.
 func (*ListedSession) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{34}
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListedSession) GetSession() *Session {
@@ -2451,14 +2781,27 @@ var File_holdfast_v1_session_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/session.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xfc\x01\n" +
+	"\x19holdfast/v1/session.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xf0\x02\n" +
 	"\rClientMessage\x12'\n" +
 	"\x04open\x18\x01 \x01(\v2\x11.holdfast.v1.OpenH\x00R\x04open\x12-\n" +
 	"\x06resume\x18\x02 \x01(\v2\x13.holdfast.v1.ResumeH\x00R\x06resume\x12*\n" +
 	"\x05touch\x18\x03 \x01(\v2\x12.holdfast.v1.TouchH\x00R\x05touch\x12*\n" +
 	"\x05close\x18\x04 \x01(\v2\x12.holdfast.v1.CloseH\x00R\x05close\x120\n" +
-	"\aupgrade\x18\f \x01(\v2\x14.holdfast.v1.UpgradeH\x00R\aupgradeB\t\n" +
-	"\amessage\"\xf4\x01\n" +
+	"\aupgrade\x18\f \x01(\v2\x14.holdfast.v1.UpgradeH\x00R\aupgrade\x12*\n" +
+	"\x05batch\x18\r \x01(\v2\x12.holdfast.v1.BatchH\x00R\x05batch\x12F\n" +
+	"\x0fresume_sessions\x18\x0e \x01(\v2\x1b.holdfast.v1.ResumeSessionsH\x00R\x0eresumeSessionsB\t\n" +
+	"\amessage\"?\n" +
+	"\x05Batch\x126\n" +
+	"\brequests\x18\x01 \x03(\v2\x1a.holdfast.v1.ClientMessageR\brequests\"\xcf\x01\n" +
+	"\x0eResumeSessions\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\x06R\binstance\x12\x1d\n" +
+	"\n" +
+	"seen_index\x18\x03 \x01(\x04R\tseenIndex\x12\x10\n" +
+	"\x03ids\x18\x04 \x03(\x06R\x03ids\x12 \n" +
+	"\vcredentials\x18\x05 \x01(\fR\vcredentials\x12 \n" +
+	"\vattachments\x18\x06 \x03(\x04R\vattachments\x12\x1a\n" +
+	"\battempts\x18\a \x03(\x04R\battempts\"\xf4\x01\n" +
 	"\x04Open\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x125\n" +
@@ -2484,7 +2827,7 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"E\n" +
 	"\aUpgrade\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
-	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\xbd\x04\n" +
+	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\xba\x05\n" +
 	"\rServerMessage\x12,\n" +
 	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\x12-\n" +
 	"\x06opened\x18\x01 \x01(\v2\x13.holdfast.v1.OpenedH\x00R\x06opened\x120\n" +
@@ -2496,8 +2839,17 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x05moved\x18\a \x01(\v2\x12.holdfast.v1.MovedH\x00R\x05moved\x123\n" +
 	"\bjeopardy\x18\b \x01(\v2\x15.holdfast.v1.JeopardyH\x00R\bjeopardy\x12C\n" +
 	"\x0ejeopardy_ended\x18\t \x01(\v2\x1a.holdfast.v1.JeopardyEndedH\x00R\rjeopardyEnded\x123\n" +
-	"\bupgraded\x18\f \x01(\v2\x15.holdfast.v1.UpgradedH\x00R\bupgradedB\t\n" +
-	"\amessage\"\xaa\x01\n" +
+	"\bupgraded\x18\f \x01(\v2\x15.holdfast.v1.UpgradedH\x00R\bupgraded\x120\n" +
+	"\aanswers\x18\r \x01(\v2\x14.holdfast.v1.AnswersH\x00R\aanswers\x12I\n" +
+	"\x10resumed_sessions\x18\x0e \x01(\v2\x1c.holdfast.v1.ResumedSessionsH\x00R\x0fresumedSessionsB\t\n" +
+	"\amessage\"A\n" +
+	"\aAnswers\x126\n" +
+	"\bmessages\x18\x01 \x03(\v2\x1a.holdfast.v1.ServerMessageR\bmessages\"\x9c\x01\n" +
+	"\x0fResumedSessions\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12 \n" +
+	"\vattachments\x18\x02 \x03(\x04R\vattachments\x12\x1e\n" +
+	"\vsafe_for_ms\x18\x03 \x03(\x04R\tsafeForMs\x125\n" +
+	"\bfailures\x18\x04 \x03(\v2\x19.holdfast.v1.TouchFailureR\bfailures\"\xaa\x01\n" +
 	"\x06Opened\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\asession\x18\x02 \x01(\v2\x14.holdfast.v1.SessionR\asession\x12(\n" +
@@ -2645,153 +2997,164 @@ func file_holdfast_v1_session_proto_rawDescGZIP() []byte {
 	return file_holdfast_v1_session_proto_rawDescData
 }
 
-var file_holdfast_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_holdfast_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_holdfast_v1_session_proto_goTypes = []any{
 	(*ClientMessage)(nil),          // 0: holdfast.v1.ClientMessage
-	(*Open)(nil),                   // 1: holdfast.v1.Open
-	(*Resume)(nil),                 // 2: holdfast.v1.Resume
-	(*Touch)(nil),                  // 3: holdfast.v1.Touch
-	(*Close)(nil),                  // 4: holdfast.v1.Close
-	(*Upgrade)(nil),                // 5: holdfast.v1.Upgrade
-	(*ServerMessage)(nil),          // 6: holdfast.v1.ServerMessage
-	(*Opened)(nil),                 // 7: holdfast.v1.Opened
-	(*Resumed)(nil),                // 8: holdfast.v1.Resumed
-	(*Touched)(nil),                // 9: holdfast.v1.Touched
-	(*TouchFailure)(nil),           // 10: holdfast.v1.TouchFailure
-	(*Closed)(nil),                 // 11: holdfast.v1.Closed
-	(*Upgraded)(nil),               // 12: holdfast.v1.Upgraded
-	(*Failed)(nil),                 // 13: holdfast.v1.Failed
-	(*Gone)(nil),                   // 14: holdfast.v1.Gone
-	(*Moved)(nil),                  // 15: holdfast.v1.Moved
-	(*Jeopardy)(nil),               // 16: holdfast.v1.Jeopardy
-	(*JeopardyEnded)(nil),          // 17: holdfast.v1.JeopardyEnded
-	(*OpenSessionRequest)(nil),     // 18: holdfast.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),    // 19: holdfast.v1.OpenSessionResponse
-	(*ResumeSessionRequest)(nil),   // 20: holdfast.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil),  // 21: holdfast.v1.ResumeSessionResponse
-	(*TouchSessionsRequest)(nil),   // 22: holdfast.v1.TouchSessionsRequest
-	(*TouchSessionsResponse)(nil),  // 23: holdfast.v1.TouchSessionsResponse
-	(*TouchResult)(nil),            // 24: holdfast.v1.TouchResult
-	(*UpgradeSessionRequest)(nil),  // 25: holdfast.v1.UpgradeSessionRequest
-	(*UpgradeSessionResponse)(nil), // 26: holdfast.v1.UpgradeSessionResponse
-	(*CloseSessionRequest)(nil),    // 27: holdfast.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),   // 28: holdfast.v1.CloseSessionResponse
-	(*GetSessionRequest)(nil),      // 29: holdfast.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),     // 30: holdfast.v1.GetSessionResponse
-	(*ListSessionsRequest)(nil),    // 31: holdfast.v1.ListSessionsRequest
-	(*SessionFilter)(nil),          // 32: holdfast.v1.SessionFilter
-	(*ListSessionsResponse)(nil),   // 33: holdfast.v1.ListSessionsResponse
-	(*ListedSession)(nil),          // 34: holdfast.v1.ListedSession
-	nil,                            // 35: holdfast.v1.Open.LabelsEntry
-	nil,                            // 36: holdfast.v1.OpenSessionRequest.LabelsEntry
-	nil,                            // 37: holdfast.v1.SessionFilter.LabelsEntry
-	(*durationpb.Duration)(nil),    // 38: google.protobuf.Duration
-	(*Token)(nil),                  // 39: holdfast.v1.Token
-	(*NodeState)(nil),              // 40: holdfast.v1.NodeState
-	(*Session)(nil),                // 41: holdfast.v1.Session
-	(*ErrorDetail)(nil),            // 42: holdfast.v1.ErrorDetail
-	(Cause)(0),                     // 43: holdfast.v1.Cause
-	(*Certificate)(nil),            // 44: holdfast.v1.Certificate
-	(*timestamppb.Timestamp)(nil),  // 45: google.protobuf.Timestamp
-	(Scope)(0),                     // 46: holdfast.v1.Scope
+	(*Batch)(nil),                  // 1: holdfast.v1.Batch
+	(*ResumeSessions)(nil),         // 2: holdfast.v1.ResumeSessions
+	(*Open)(nil),                   // 3: holdfast.v1.Open
+	(*Resume)(nil),                 // 4: holdfast.v1.Resume
+	(*Touch)(nil),                  // 5: holdfast.v1.Touch
+	(*Close)(nil),                  // 6: holdfast.v1.Close
+	(*Upgrade)(nil),                // 7: holdfast.v1.Upgrade
+	(*ServerMessage)(nil),          // 8: holdfast.v1.ServerMessage
+	(*Answers)(nil),                // 9: holdfast.v1.Answers
+	(*ResumedSessions)(nil),        // 10: holdfast.v1.ResumedSessions
+	(*Opened)(nil),                 // 11: holdfast.v1.Opened
+	(*Resumed)(nil),                // 12: holdfast.v1.Resumed
+	(*Touched)(nil),                // 13: holdfast.v1.Touched
+	(*TouchFailure)(nil),           // 14: holdfast.v1.TouchFailure
+	(*Closed)(nil),                 // 15: holdfast.v1.Closed
+	(*Upgraded)(nil),               // 16: holdfast.v1.Upgraded
+	(*Failed)(nil),                 // 17: holdfast.v1.Failed
+	(*Gone)(nil),                   // 18: holdfast.v1.Gone
+	(*Moved)(nil),                  // 19: holdfast.v1.Moved
+	(*Jeopardy)(nil),               // 20: holdfast.v1.Jeopardy
+	(*JeopardyEnded)(nil),          // 21: holdfast.v1.JeopardyEnded
+	(*OpenSessionRequest)(nil),     // 22: holdfast.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),    // 23: holdfast.v1.OpenSessionResponse
+	(*ResumeSessionRequest)(nil),   // 24: holdfast.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),  // 25: holdfast.v1.ResumeSessionResponse
+	(*TouchSessionsRequest)(nil),   // 26: holdfast.v1.TouchSessionsRequest
+	(*TouchSessionsResponse)(nil),  // 27: holdfast.v1.TouchSessionsResponse
+	(*TouchResult)(nil),            // 28: holdfast.v1.TouchResult
+	(*UpgradeSessionRequest)(nil),  // 29: holdfast.v1.UpgradeSessionRequest
+	(*UpgradeSessionResponse)(nil), // 30: holdfast.v1.UpgradeSessionResponse
+	(*CloseSessionRequest)(nil),    // 31: holdfast.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),   // 32: holdfast.v1.CloseSessionResponse
+	(*GetSessionRequest)(nil),      // 33: holdfast.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),     // 34: holdfast.v1.GetSessionResponse
+	(*ListSessionsRequest)(nil),    // 35: holdfast.v1.ListSessionsRequest
+	(*SessionFilter)(nil),          // 36: holdfast.v1.SessionFilter
+	(*ListSessionsResponse)(nil),   // 37: holdfast.v1.ListSessionsResponse
+	(*ListedSession)(nil),          // 38: holdfast.v1.ListedSession
+	nil,                            // 39: holdfast.v1.Open.LabelsEntry
+	nil,                            // 40: holdfast.v1.OpenSessionRequest.LabelsEntry
+	nil,                            // 41: holdfast.v1.SessionFilter.LabelsEntry
+	(*durationpb.Duration)(nil),    // 42: google.protobuf.Duration
+	(*Token)(nil),                  // 43: holdfast.v1.Token
+	(*NodeState)(nil),              // 44: holdfast.v1.NodeState
+	(*Session)(nil),                // 45: holdfast.v1.Session
+	(*ErrorDetail)(nil),            // 46: holdfast.v1.ErrorDetail
+	(Cause)(0),                     // 47: holdfast.v1.Cause
+	(*Certificate)(nil),            // 48: holdfast.v1.Certificate
+	(*timestamppb.Timestamp)(nil),  // 49: google.protobuf.Timestamp
+	(Scope)(0),                     // 50: holdfast.v1.Scope
 }
 var file_holdfast_v1_session_proto_depIdxs = []int32{
-	1,  // 0: holdfast.v1.ClientMessage.open:type_name -> holdfast.v1.Open
-	2,  // 1: holdfast.v1.ClientMessage.resume:type_name -> holdfast.v1.Resume
-	3,  // 2: holdfast.v1.ClientMessage.touch:type_name -> holdfast.v1.Touch
-	4,  // 3: holdfast.v1.ClientMessage.close:type_name -> holdfast.v1.Close
-	5,  // 4: holdfast.v1.ClientMessage.upgrade:type_name -> holdfast.v1.Upgrade
-	38, // 5: holdfast.v1.Open.timeout:type_name -> google.protobuf.Duration
-	35, // 6: holdfast.v1.Open.labels:type_name -> holdfast.v1.Open.LabelsEntry
-	39, // 7: holdfast.v1.Resume.token:type_name -> holdfast.v1.Token
-	39, // 8: holdfast.v1.Close.token:type_name -> holdfast.v1.Token
-	39, // 9: holdfast.v1.Upgrade.token:type_name -> holdfast.v1.Token
-	40, // 10: holdfast.v1.ServerMessage.state:type_name -> holdfast.v1.NodeState
-	7,  // 11: holdfast.v1.ServerMessage.opened:type_name -> holdfast.v1.Opened
-	8,  // 12: holdfast.v1.ServerMessage.resumed:type_name -> holdfast.v1.Resumed
-	9,  // 13: holdfast.v1.ServerMessage.touched:type_name -> holdfast.v1.Touched
-	11, // 14: holdfast.v1.ServerMessage.closed:type_name -> holdfast.v1.Closed
-	13, // 15: holdfast.v1.ServerMessage.failed:type_name -> holdfast.v1.Failed
-	14, // 16: holdfast.v1.ServerMessage.gone:type_name -> holdfast.v1.Gone
-	15, // 17: holdfast.v1.ServerMessage.moved:type_name -> holdfast.v1.Moved
-	16, // 18: holdfast.v1.ServerMessage.jeopardy:type_name -> holdfast.v1.Jeopardy
-	17, // 19: holdfast.v1.ServerMessage.jeopardy_ended:type_name -> holdfast.v1.JeopardyEnded
-	12, // 20: holdfast.v1.ServerMessage.upgraded:type_name -> holdfast.v1.Upgraded
-	41, // 21: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
-	39, // 22: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
-	38, // 23: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
-	41, // 24: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
-	39, // 25: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
-	38, // 26: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
-	38, // 27: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
-	10, // 28: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
-	42, // 29: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
-	41, // 30: holdfast.v1.Upgraded.session:type_name -> holdfast.v1.Session
-	39, // 31: holdfast.v1.Upgraded.token:type_name -> holdfast.v1.Token
-	38, // 32: holdfast.v1.Upgraded.safe_for:type_name -> google.protobuf.Duration
-	42, // 33: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
-	43, // 34: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
-	44, // 35: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
-	45, // 36: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
-	38, // 37: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
-	36, // 38: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
-	41, // 39: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
-	39, // 40: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
-	38, // 41: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	40, // 42: holdfast.v1.OpenSessionResponse.state:type_name -> holdfast.v1.NodeState
-	39, // 43: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
-	41, // 44: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
-	39, // 45: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
-	38, // 46: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	40, // 47: holdfast.v1.ResumeSessionResponse.state:type_name -> holdfast.v1.NodeState
-	39, // 48: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
-	24, // 49: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
-	40, // 50: holdfast.v1.TouchSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	38, // 51: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
-	42, // 52: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
-	39, // 53: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
-	41, // 54: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
-	39, // 55: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
-	38, // 56: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	40, // 57: holdfast.v1.UpgradeSessionResponse.state:type_name -> holdfast.v1.NodeState
-	39, // 58: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
-	40, // 59: holdfast.v1.CloseSessionResponse.state:type_name -> holdfast.v1.NodeState
-	41, // 60: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
-	44, // 61: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
-	38, // 62: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
-	40, // 63: holdfast.v1.GetSessionResponse.state:type_name -> holdfast.v1.NodeState
-	32, // 64: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
-	37, // 65: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
-	46, // 66: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
-	38, // 67: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
-	38, // 68: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
-	38, // 69: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
-	38, // 70: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
-	34, // 71: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
-	40, // 72: holdfast.v1.ListSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	41, // 73: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
-	38, // 74: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
-	0,  // 75: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
-	18, // 76: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
-	20, // 77: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
-	22, // 78: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
-	25, // 79: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
-	27, // 80: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
-	29, // 81: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
-	31, // 82: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
-	6,  // 83: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
-	19, // 84: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
-	21, // 85: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
-	23, // 86: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
-	26, // 87: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
-	28, // 88: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
-	30, // 89: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
-	33, // 90: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
-	83, // [83:91] is the sub-list for method output_type
-	75, // [75:83] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	3,  // 0: holdfast.v1.ClientMessage.open:type_name -> holdfast.v1.Open
+	4,  // 1: holdfast.v1.ClientMessage.resume:type_name -> holdfast.v1.Resume
+	5,  // 2: holdfast.v1.ClientMessage.touch:type_name -> holdfast.v1.Touch
+	6,  // 3: holdfast.v1.ClientMessage.close:type_name -> holdfast.v1.Close
+	7,  // 4: holdfast.v1.ClientMessage.upgrade:type_name -> holdfast.v1.Upgrade
+	1,  // 5: holdfast.v1.ClientMessage.batch:type_name -> holdfast.v1.Batch
+	2,  // 6: holdfast.v1.ClientMessage.resume_sessions:type_name -> holdfast.v1.ResumeSessions
+	0,  // 7: holdfast.v1.Batch.requests:type_name -> holdfast.v1.ClientMessage
+	42, // 8: holdfast.v1.Open.timeout:type_name -> google.protobuf.Duration
+	39, // 9: holdfast.v1.Open.labels:type_name -> holdfast.v1.Open.LabelsEntry
+	43, // 10: holdfast.v1.Resume.token:type_name -> holdfast.v1.Token
+	43, // 11: holdfast.v1.Close.token:type_name -> holdfast.v1.Token
+	43, // 12: holdfast.v1.Upgrade.token:type_name -> holdfast.v1.Token
+	44, // 13: holdfast.v1.ServerMessage.state:type_name -> holdfast.v1.NodeState
+	11, // 14: holdfast.v1.ServerMessage.opened:type_name -> holdfast.v1.Opened
+	12, // 15: holdfast.v1.ServerMessage.resumed:type_name -> holdfast.v1.Resumed
+	13, // 16: holdfast.v1.ServerMessage.touched:type_name -> holdfast.v1.Touched
+	15, // 17: holdfast.v1.ServerMessage.closed:type_name -> holdfast.v1.Closed
+	17, // 18: holdfast.v1.ServerMessage.failed:type_name -> holdfast.v1.Failed
+	18, // 19: holdfast.v1.ServerMessage.gone:type_name -> holdfast.v1.Gone
+	19, // 20: holdfast.v1.ServerMessage.moved:type_name -> holdfast.v1.Moved
+	20, // 21: holdfast.v1.ServerMessage.jeopardy:type_name -> holdfast.v1.Jeopardy
+	21, // 22: holdfast.v1.ServerMessage.jeopardy_ended:type_name -> holdfast.v1.JeopardyEnded
+	16, // 23: holdfast.v1.ServerMessage.upgraded:type_name -> holdfast.v1.Upgraded
+	9,  // 24: holdfast.v1.ServerMessage.answers:type_name -> holdfast.v1.Answers
+	10, // 25: holdfast.v1.ServerMessage.resumed_sessions:type_name -> holdfast.v1.ResumedSessions
+	8,  // 26: holdfast.v1.Answers.messages:type_name -> holdfast.v1.ServerMessage
+	14, // 27: holdfast.v1.ResumedSessions.failures:type_name -> holdfast.v1.TouchFailure
+	45, // 28: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
+	43, // 29: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
+	42, // 30: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
+	45, // 31: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
+	43, // 32: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
+	42, // 33: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
+	42, // 34: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
+	14, // 35: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
+	46, // 36: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
+	45, // 37: holdfast.v1.Upgraded.session:type_name -> holdfast.v1.Session
+	43, // 38: holdfast.v1.Upgraded.token:type_name -> holdfast.v1.Token
+	42, // 39: holdfast.v1.Upgraded.safe_for:type_name -> google.protobuf.Duration
+	46, // 40: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
+	47, // 41: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
+	48, // 42: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
+	49, // 43: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
+	42, // 44: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
+	40, // 45: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
+	45, // 46: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
+	43, // 47: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
+	42, // 48: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	44, // 49: holdfast.v1.OpenSessionResponse.state:type_name -> holdfast.v1.NodeState
+	43, // 50: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
+	45, // 51: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
+	43, // 52: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
+	42, // 53: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	44, // 54: holdfast.v1.ResumeSessionResponse.state:type_name -> holdfast.v1.NodeState
+	43, // 55: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
+	28, // 56: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
+	44, // 57: holdfast.v1.TouchSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	42, // 58: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
+	46, // 59: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
+	43, // 60: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
+	45, // 61: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
+	43, // 62: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
+	42, // 63: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	44, // 64: holdfast.v1.UpgradeSessionResponse.state:type_name -> holdfast.v1.NodeState
+	43, // 65: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
+	44, // 66: holdfast.v1.CloseSessionResponse.state:type_name -> holdfast.v1.NodeState
+	45, // 67: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
+	48, // 68: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
+	42, // 69: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
+	44, // 70: holdfast.v1.GetSessionResponse.state:type_name -> holdfast.v1.NodeState
+	36, // 71: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
+	41, // 72: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
+	50, // 73: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
+	42, // 74: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
+	42, // 75: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
+	42, // 76: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
+	42, // 77: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
+	38, // 78: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
+	44, // 79: holdfast.v1.ListSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	45, // 80: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
+	42, // 81: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
+	0,  // 82: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
+	22, // 83: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
+	24, // 84: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
+	26, // 85: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
+	29, // 86: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
+	31, // 87: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
+	33, // 88: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
+	35, // 89: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
+	8,  // 90: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
+	23, // 91: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
+	25, // 92: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
+	27, // 93: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
+	30, // 94: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
+	32, // 95: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
+	34, // 96: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
+	37, // 97: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
+	90, // [90:98] is the sub-list for method output_type
+	82, // [82:90] is the sub-list for method input_type
+	82, // [82:82] is the sub-list for extension type_name
+	82, // [82:82] is the sub-list for extension extendee
+	0,  // [0:82] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_session_proto_init() }
@@ -2807,8 +3170,10 @@ func file_holdfast_v1_session_proto_init() {
 		(*ClientMessage_Touch)(nil),
 		(*ClientMessage_Close)(nil),
 		(*ClientMessage_Upgrade)(nil),
+		(*ClientMessage_Batch)(nil),
+		(*ClientMessage_ResumeSessions)(nil),
 	}
-	file_holdfast_v1_session_proto_msgTypes[6].OneofWrappers = []any{
+	file_holdfast_v1_session_proto_msgTypes[8].OneofWrappers = []any{
 		(*ServerMessage_Opened)(nil),
 		(*ServerMessage_Resumed)(nil),
 		(*ServerMessage_Touched)(nil),
@@ -2819,8 +3184,10 @@ func file_holdfast_v1_session_proto_init() {
 		(*ServerMessage_Jeopardy)(nil),
 		(*ServerMessage_JeopardyEnded)(nil),
 		(*ServerMessage_Upgraded)(nil),
+		(*ServerMessage_Answers)(nil),
+		(*ServerMessage_ResumedSessions)(nil),
 	}
-	file_holdfast_v1_session_proto_msgTypes[30].OneofWrappers = []any{
+	file_holdfast_v1_session_proto_msgTypes[34].OneofWrappers = []any{
 		(*GetSessionResponse_Session)(nil),
 		(*GetSessionResponse_Certificate)(nil),
 	}
@@ -2830,7 +3197,7 @@ func file_holdfast_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_session_proto_rawDesc), len(file_holdfast_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

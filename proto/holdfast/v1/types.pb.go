@@ -485,7 +485,9 @@ type NodeState struct {
 	Mode Mode   `protobuf:"varint,2,opt,name=mode,proto3,enum=holdfast.v1.Mode" json:"mode,omitempty"`
 	// Raft index up to which the node has applied the log. The answer shows no older state, and only committed entries. A
 	// client sends the highest index that it has had as seen_index.
-	Index         uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	Index uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	// The largest number of requests in a Batch, and of sessions in ResumeSessions. Absent from a release without them.
+	MaxBatch      uint32 `protobuf:"varint,4,opt,name=max_batch,json=maxBatch,proto3" json:"max_batch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -541,6 +543,13 @@ func (x *NodeState) GetIndex() uint64 {
 	return 0
 }
 
+func (x *NodeState) GetMaxBatch() uint32 {
+	if x != nil {
+		return x.MaxBatch
+	}
+	return 0
+}
+
 var File_holdfast_v1_types_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_types_proto_rawDesc = "" +
@@ -579,11 +588,12 @@ const file_holdfast_v1_types_proto_rawDesc = "" +
 	"\x04term\x18\x05 \x01(\x04R\x04term\x125\n" +
 	"\bcredited\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bcredited\x12\x14\n" +
 	"\x05index\x18\a \x01(\x04R\x05index\x125\n" +
-	"\bended_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"\\\n" +
+	"\bended_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"y\n" +
 	"\tNodeState\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12%\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x11.holdfast.v1.ModeR\x04mode\x12\x14\n" +
-	"\x05index\x18\x03 \x01(\x04R\x05index*C\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x1b\n" +
+	"\tmax_batch\x18\x04 \x01(\rR\bmaxBatch*C\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCAUSE_CLOSED\x10\x01\x12\x11\n" +

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 )
 
 // Errors as from a kernel.
 var (
-	errRefused = errors.New("connection refused")
-	errReset   = errors.New("connection reset by peer")
+	errRefused = fmt.Errorf("host: %w", syscall.ECONNREFUSED)
+	errReset   = fmt.Errorf("host: %w", syscall.ECONNRESET)
 	errInUse   = errors.New("address already in use")
 	errDead    = errors.New("host is dead")
 )
@@ -105,6 +106,10 @@ func (h *Host) tryDial(address, to string, first bool) (net.Conn, <-chan struct{
 		return nil, n.changed, nil
 	}
 	l := n.ports[address]
+	if n.refused[there] > 0 {
+		n.held[there]++
+		return nil, nil, errRefused
+	}
 	if l == nil {
 		return nil, nil, errRefused
 	}

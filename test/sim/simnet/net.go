@@ -25,6 +25,7 @@ type Network struct {
 	stuck     map[string]int       // guarded by mu; how many times a host is stuck
 	slow      map[link]slowness    // guarded by mu
 	thin      map[link]thinness    // guarded by mu
+	refused   map[link]int         // guarded by mu; the number of refusals
 	rand      *rand.Rand           // guarded by mu; for scattered links
 	lives     map[string]*Host     // guarded by mu; the present life of a host
 	ephemeral int                  // guarded by mu
@@ -53,6 +54,7 @@ func New(latency func(from, to string) time.Duration) *Network {
 		stuck:   make(map[string]int),
 		slow:    make(map[link]slowness),
 		thin:    make(map[link]thinness),
+		refused: make(map[link]int),
 		rand:    rand.New(rand.NewPCG(1, 1)),
 		lives:   make(map[string]*Host),
 		held:    make(map[link]int),
@@ -87,6 +89,17 @@ func (n *Network) Cut(from, to string) {
 
 // Heal undoes one Cut. After the last one, the bytes that hung are delivered.
 func (n *Network) Heal(from, to string) { n.free(func() { n.cut[link{from, to}]-- }) }
+
+// Refuse makes every dial from one host to another fail as if no process listened there, until Admit. Connections that
+// are open go on.
+func (n *Network) Refuse(from, to string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refused[link{from, to}]++
+}
+
+// Admit undoes one Refuse.
+func (n *Network) Admit(from, to string) { n.free(func() { n.refused[link{from, to}]-- }) }
 
 // Choke stops both directions of all connections to one port of a host, until Unchoke. Connections to its other ports
 // go on.

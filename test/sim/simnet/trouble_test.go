@@ -155,3 +155,25 @@ func TestAStuckHostReadsNothingAndTakesLittle(t *testing.T) {
 		}
 	})
 }
+
+// TestRefuse: dials of one direction are refused; the other direction and what is open go on.
+func TestRefuse(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		n, a, b := pair(t)
+		n.Refuse("a", "b")
+		write(t, a, "open")
+		if got, _, err := read(t, b, time.Second); got != "open" || err != nil {
+			t.Errorf("an open connection: %q, %v", got, err)
+		}
+		host := n.lives["a"]
+		if _, err := host.Dial(t.Context(), "b:1"); !errors.Is(err, errRefused) || n.Held("a", "b") != 1 {
+			t.Errorf("a refused dial: %v, held %d", err, n.Held("a", "b"))
+		}
+		n.Admit("a", "b")
+		if c, err := host.Dial(t.Context(), "b:1"); err != nil {
+			t.Errorf("after Admit: %v", err)
+		} else {
+			_ = c.Close()
+		}
+	})
+}

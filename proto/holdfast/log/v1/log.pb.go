@@ -131,6 +131,8 @@ type Command struct {
 	//	*Command_ClaimIds
 	//	*Command_UpgradeSession
 	//	*Command_SetCapacity
+	//	*Command_MoveSessions
+	//	*Command_SetLogVersion
 	Command       isCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -245,6 +247,24 @@ func (x *Command) GetSetCapacity() *SetCapacity {
 	return nil
 }
 
+func (x *Command) GetMoveSessions() *MoveSessions {
+	if x != nil {
+		if x, ok := x.Command.(*Command_MoveSessions); ok {
+			return x.MoveSessions
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetSetLogVersion() *SetLogVersion {
+	if x != nil {
+		if x, ok := x.Command.(*Command_SetLogVersion); ok {
+			return x.SetLogVersion
+		}
+	}
+	return nil
+}
+
 type isCommand_Command interface {
 	isCommand_Command()
 }
@@ -281,6 +301,14 @@ type Command_SetCapacity struct {
 	SetCapacity *SetCapacity `protobuf:"bytes,14,opt,name=set_capacity,json=setCapacity,proto3,oneof"`
 }
 
+type Command_MoveSessions struct {
+	MoveSessions *MoveSessions `protobuf:"bytes,15,opt,name=move_sessions,json=moveSessions,proto3,oneof"`
+}
+
+type Command_SetLogVersion struct {
+	SetLogVersion *SetLogVersion `protobuf:"bytes,16,opt,name=set_log_version,json=setLogVersion,proto3,oneof"`
+}
+
 func (*Command_OpenSession) isCommand_Command() {}
 
 func (*Command_MoveSession) isCommand_Command() {}
@@ -296,6 +324,10 @@ func (*Command_ClaimIds) isCommand_Command() {}
 func (*Command_UpgradeSession) isCommand_Command() {}
 
 func (*Command_SetCapacity) isCommand_Command() {}
+
+func (*Command_MoveSessions) isCommand_Command() {}
+
+func (*Command_SetLogVersion) isCommand_Command() {}
 
 // OpenSession makes a session; the state machine assigns its id and attachment (O1, O2).
 type OpenSession struct {
@@ -519,6 +551,86 @@ func (x *MoveSession) GetNamedLocal() bool {
 	return false
 }
 
+// MoveSessions moves sessions of one client process to one owner, each as a MoveSession would, in their order (M1). The
+// sessions are in columns: the n-th of each column belongs to the n-th session.
+type MoveSessions struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Owner    uint32                 `protobuf:"varint,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	Instance uint64                 `protobuf:"fixed64,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	// 1 to 1,024.
+	Ids      []uint64 `protobuf:"fixed64,3,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	Attempts []uint64 `protobuf:"varint,4,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
+	// The attachments that the resumes' tokens name, all of them of the log.
+	Named         []uint64 `protobuf:"varint,5,rep,packed,name=named,proto3" json:"named,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveSessions) Reset() {
+	*x = MoveSessions{}
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveSessions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveSessions) ProtoMessage() {}
+
+func (x *MoveSessions) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveSessions.ProtoReflect.Descriptor instead.
+func (*MoveSessions) Descriptor() ([]byte, []int) {
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *MoveSessions) GetOwner() uint32 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *MoveSessions) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *MoveSessions) GetIds() []uint64 {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *MoveSessions) GetAttempts() []uint64 {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
+func (x *MoveSessions) GetNamed() []uint64 {
+	if x != nil {
+		return x.Named
+	}
+	return nil
+}
+
 // CloseSessions ends the sessions that still have the named attachments, if its entry has the term that decided (E3).
 type CloseSessions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -537,7 +649,7 @@ type CloseSessions struct {
 
 func (x *CloseSessions) Reset() {
 	*x = CloseSessions{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[5]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +661,7 @@ func (x *CloseSessions) String() string {
 func (*CloseSessions) ProtoMessage() {}
 
 func (x *CloseSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[5]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +674,7 @@ func (x *CloseSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessions.ProtoReflect.Descriptor instead.
 func (*CloseSessions) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{5}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CloseSessions) GetTerm() uint64 {
@@ -612,7 +724,7 @@ type Closing struct {
 
 func (x *Closing) Reset() {
 	*x = Closing{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[6]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +736,7 @@ func (x *Closing) String() string {
 func (*Closing) ProtoMessage() {}
 
 func (x *Closing) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[6]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +749,7 @@ func (x *Closing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closing.ProtoReflect.Descriptor instead.
 func (*Closing) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{6}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Closing) GetId() uint64 {
@@ -671,7 +783,7 @@ type ForgetRequests struct {
 
 func (x *ForgetRequests) Reset() {
 	*x = ForgetRequests{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[7]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +795,7 @@ func (x *ForgetRequests) String() string {
 func (*ForgetRequests) ProtoMessage() {}
 
 func (x *ForgetRequests) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[7]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +808,7 @@ func (x *ForgetRequests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequests.ProtoReflect.Descriptor instead.
 func (*ForgetRequests) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{7}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ForgetRequests) GetUpToIndex() uint64 {
@@ -720,7 +832,7 @@ type Configure struct {
 
 func (x *Configure) Reset() {
 	*x = Configure{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[8]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +844,7 @@ func (x *Configure) String() string {
 func (*Configure) ProtoMessage() {}
 
 func (x *Configure) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[8]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +857,7 @@ func (x *Configure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configure.ProtoReflect.Descriptor instead.
 func (*Configure) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{8}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Configure) GetClusterKey() []byte {
@@ -776,7 +888,7 @@ type ClaimIDs struct {
 
 func (x *ClaimIDs) Reset() {
 	*x = ClaimIDs{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[9]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +900,7 @@ func (x *ClaimIDs) String() string {
 func (*ClaimIDs) ProtoMessage() {}
 
 func (x *ClaimIDs) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[9]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +913,7 @@ func (x *ClaimIDs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimIDs.ProtoReflect.Descriptor instead.
 func (*ClaimIDs) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{9}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ClaimIDs) GetNode() uint32 {
@@ -847,7 +959,7 @@ type UpgradeSession struct {
 
 func (x *UpgradeSession) Reset() {
 	*x = UpgradeSession{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +971,7 @@ func (x *UpgradeSession) String() string {
 func (*UpgradeSession) ProtoMessage() {}
 
 func (x *UpgradeSession) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[10]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +984,7 @@ func (x *UpgradeSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeSession.ProtoReflect.Descriptor instead.
 func (*UpgradeSession) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{10}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpgradeSession) GetId() uint64 {
@@ -938,7 +1050,7 @@ type SetCapacity struct {
 
 func (x *SetCapacity) Reset() {
 	*x = SetCapacity{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1062,7 @@ func (x *SetCapacity) String() string {
 func (*SetCapacity) ProtoMessage() {}
 
 func (x *SetCapacity) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[11]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1075,7 @@ func (x *SetCapacity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetCapacity.ProtoReflect.Descriptor instead.
 func (*SetCapacity) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{11}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SetCapacity) GetMaxSessions() uint64 {
@@ -976,6 +1088,53 @@ func (x *SetCapacity) GetMaxSessions() uint64 {
 func (x *SetCapacity) GetMaxStateBytes() uint64 {
 	if x != nil {
 		return x.MaxStateBytes
+	}
+	return 0
+}
+
+// SetLogVersion says that every member reads entries of a version. A leader proposes it once every member has said so,
+// and writes what came with that version only afterwards or when it knows the same of all members.
+type SetLogVersion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 2 has SetLogVersion and MoveSessions.
+	Version       uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLogVersion) Reset() {
+	*x = SetLogVersion{}
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLogVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLogVersion) ProtoMessage() {}
+
+func (x *SetLogVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLogVersion.ProtoReflect.Descriptor instead.
+func (*SetLogVersion) Descriptor() ([]byte, []int) {
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SetLogVersion) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
 	}
 	return 0
 }
@@ -998,7 +1157,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1169,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[12]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1182,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{12}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -1129,7 +1288,7 @@ func (*Record_Trailer) isRecord_Record() {}
 
 type Header struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1, or 2 with a capacity.
+	// 1; 2 with a capacity; 3 with a log version, and with a capacity or without.
 	Version uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Index of the newest entry, term of the newest command.
 	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
@@ -1139,16 +1298,18 @@ type Header struct {
 	ClusterKey []byte `protobuf:"bytes,5,opt,name=cluster_key,json=clusterKey,proto3" json:"cluster_key,omitempty"`
 	// Number of certificates ever issued.
 	Certificates uint64 `protobuf:"varint,6,opt,name=certificates,proto3" json:"certificates,omitempty"`
-	// As in SetCapacity; in version 2 only.
+	// As in SetCapacity; from version 2 on.
 	MaxSessions   uint64 `protobuf:"varint,7,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
 	MaxStateBytes uint64 `protobuf:"varint,8,opt,name=max_state_bytes,json=maxStateBytes,proto3" json:"max_state_bytes,omitempty"`
+	// The highest of SetLogVersion; from version 3 on.
+	LogVersion    uint32 `protobuf:"varint,9,opt,name=log_version,json=logVersion,proto3" json:"log_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1321,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[13]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1334,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{13}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Header) GetVersion() uint32 {
@@ -1232,6 +1393,13 @@ func (x *Header) GetMaxStateBytes() uint64 {
 	return 0
 }
 
+func (x *Header) GetLogVersion() uint32 {
+	if x != nil {
+		return x.LogVersion
+	}
+	return 0
+}
+
 type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1249,7 +1417,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1429,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1442,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{14}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Session) GetId() uint64 {
@@ -1351,7 +1519,7 @@ type Mark struct {
 
 func (x *Mark) Reset() {
 	*x = Mark{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1531,7 @@ func (x *Mark) String() string {
 func (*Mark) ProtoMessage() {}
 
 func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1544,7 @@ func (x *Mark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mark.ProtoReflect.Descriptor instead.
 func (*Mark) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{15}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Mark) GetNode() uint32 {
@@ -1411,7 +1579,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1591,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1604,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{16}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Certificate) GetNumber() uint64 {
@@ -1516,7 +1684,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1696,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1709,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{17}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OpenRequest) GetRequestId() []byte {
@@ -1577,7 +1745,7 @@ type Trailer struct {
 
 func (x *Trailer) Reset() {
 	*x = Trailer{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[18]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1757,7 @@ func (x *Trailer) String() string {
 func (*Trailer) ProtoMessage() {}
 
 func (x *Trailer) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[18]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1770,7 @@ func (x *Trailer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trailer.ProtoReflect.Descriptor instead.
 func (*Trailer) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{18}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Trailer) GetRecords() uint64 {
@@ -1625,7 +1793,7 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\n" +
 	"\x19holdfast/log/v1/log.proto\x12\x0fholdfast.log.v1\"=\n" +
 	"\x05Entry\x124\n" +
-	"\bcommands\x18\x01 \x03(\v2\x18.holdfast.log.v1.CommandR\bcommands\"\xb4\x04\n" +
+	"\bcommands\x18\x01 \x03(\v2\x18.holdfast.log.v1.CommandR\bcommands\"\xc4\x05\n" +
 	"\aCommand\x12A\n" +
 	"\fopen_session\x18\x01 \x01(\v2\x1c.holdfast.log.v1.OpenSessionH\x00R\vopenSession\x12A\n" +
 	"\fmove_session\x18\x02 \x01(\v2\x1c.holdfast.log.v1.MoveSessionH\x00R\vmoveSession\x12G\n" +
@@ -1634,7 +1802,9 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\tconfigure\x18\x05 \x01(\v2\x1a.holdfast.log.v1.ConfigureH\x00R\tconfigure\x128\n" +
 	"\tclaim_ids\x18\f \x01(\v2\x19.holdfast.log.v1.ClaimIDsH\x00R\bclaimIds\x12J\n" +
 	"\x0fupgrade_session\x18\r \x01(\v2\x1f.holdfast.log.v1.UpgradeSessionH\x00R\x0eupgradeSession\x12A\n" +
-	"\fset_capacity\x18\x0e \x01(\v2\x1c.holdfast.log.v1.SetCapacityH\x00R\vsetCapacityB\t\n" +
+	"\fset_capacity\x18\x0e \x01(\v2\x1c.holdfast.log.v1.SetCapacityH\x00R\vsetCapacity\x12D\n" +
+	"\rmove_sessions\x18\x0f \x01(\v2\x1d.holdfast.log.v1.MoveSessionsH\x00R\fmoveSessions\x12H\n" +
+	"\x0fset_log_version\x18\x10 \x01(\v2\x1e.holdfast.log.v1.SetLogVersionH\x00R\rsetLogVersionB\t\n" +
 	"\acommand\"\x9f\x01\n" +
 	"\vOpenSession\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
@@ -1654,7 +1824,13 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\aattempt\x18\x04 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05named\x18\x05 \x01(\x04R\x05named\x12\x1f\n" +
 	"\vnamed_local\x18\x06 \x01(\bR\n" +
-	"namedLocal\"\xb8\x01\n" +
+	"namedLocal\"\x84\x01\n" +
+	"\fMoveSessions\x12\x14\n" +
+	"\x05owner\x18\x01 \x01(\rR\x05owner\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\x06R\binstance\x12\x10\n" +
+	"\x03ids\x18\x03 \x03(\x06R\x03ids\x12\x1a\n" +
+	"\battempts\x18\x04 \x03(\x04R\battempts\x12\x14\n" +
+	"\x05named\x18\x05 \x03(\x04R\x05named\"\xb8\x01\n" +
 	"\rCloseSessions\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12,\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x16.holdfast.log.v1.CauseR\x05cause\x124\n" +
@@ -1690,7 +1866,9 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"sinceIndex\"X\n" +
 	"\vSetCapacity\x12!\n" +
 	"\fmax_sessions\x18\x01 \x01(\x04R\vmaxSessions\x12&\n" +
-	"\x0fmax_state_bytes\x18\x02 \x01(\x04R\rmaxStateBytes\"\xe3\x02\n" +
+	"\x0fmax_state_bytes\x18\x02 \x01(\x04R\rmaxStateBytes\")\n" +
+	"\rSetLogVersion\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\"\xe3\x02\n" +
 	"\x06Record\x121\n" +
 	"\x06header\x18\x01 \x01(\v2\x17.holdfast.log.v1.HeaderH\x00R\x06header\x124\n" +
 	"\asession\x18\x02 \x01(\v2\x18.holdfast.log.v1.SessionH\x00R\asession\x12+\n" +
@@ -1698,7 +1876,7 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\vcertificate\x18\x04 \x01(\v2\x1c.holdfast.log.v1.CertificateH\x00R\vcertificate\x12A\n" +
 	"\fopen_request\x18\x05 \x01(\v2\x1c.holdfast.log.v1.OpenRequestH\x00R\vopenRequest\x124\n" +
 	"\atrailer\x18\x06 \x01(\v2\x18.holdfast.log.v1.TrailerH\x00R\atrailerB\b\n" +
-	"\x06record\"\xfc\x01\n" +
+	"\x06record\"\x9d\x02\n" +
 	"\x06Header\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
@@ -1710,7 +1888,9 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"clusterKey\x12\"\n" +
 	"\fcertificates\x18\x06 \x01(\x04R\fcertificates\x12!\n" +
 	"\fmax_sessions\x18\a \x01(\x04R\vmaxSessions\x12&\n" +
-	"\x0fmax_state_bytes\x18\b \x01(\x04R\rmaxStateBytes\"\x94\x02\n" +
+	"\x0fmax_state_bytes\x18\b \x01(\x04R\rmaxStateBytes\x12\x1f\n" +
+	"\vlog_version\x18\t \x01(\rR\n" +
+	"logVersion\"\x94\x02\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x1e\n" +
 	"\n" +
@@ -1765,7 +1945,7 @@ func file_holdfast_log_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_log_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_holdfast_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_holdfast_log_v1_log_proto_goTypes = []any{
 	(Cause)(0),             // 0: holdfast.log.v1.Cause
 	(*Entry)(nil),          // 1: holdfast.log.v1.Entry
@@ -1773,48 +1953,52 @@ var file_holdfast_log_v1_log_proto_goTypes = []any{
 	(*OpenSession)(nil),    // 3: holdfast.log.v1.OpenSession
 	(*Label)(nil),          // 4: holdfast.log.v1.Label
 	(*MoveSession)(nil),    // 5: holdfast.log.v1.MoveSession
-	(*CloseSessions)(nil),  // 6: holdfast.log.v1.CloseSessions
-	(*Closing)(nil),        // 7: holdfast.log.v1.Closing
-	(*ForgetRequests)(nil), // 8: holdfast.log.v1.ForgetRequests
-	(*Configure)(nil),      // 9: holdfast.log.v1.Configure
-	(*ClaimIDs)(nil),       // 10: holdfast.log.v1.ClaimIDs
-	(*UpgradeSession)(nil), // 11: holdfast.log.v1.UpgradeSession
-	(*SetCapacity)(nil),    // 12: holdfast.log.v1.SetCapacity
-	(*Record)(nil),         // 13: holdfast.log.v1.Record
-	(*Header)(nil),         // 14: holdfast.log.v1.Header
-	(*Session)(nil),        // 15: holdfast.log.v1.Session
-	(*Mark)(nil),           // 16: holdfast.log.v1.Mark
-	(*Certificate)(nil),    // 17: holdfast.log.v1.Certificate
-	(*OpenRequest)(nil),    // 18: holdfast.log.v1.OpenRequest
-	(*Trailer)(nil),        // 19: holdfast.log.v1.Trailer
+	(*MoveSessions)(nil),   // 6: holdfast.log.v1.MoveSessions
+	(*CloseSessions)(nil),  // 7: holdfast.log.v1.CloseSessions
+	(*Closing)(nil),        // 8: holdfast.log.v1.Closing
+	(*ForgetRequests)(nil), // 9: holdfast.log.v1.ForgetRequests
+	(*Configure)(nil),      // 10: holdfast.log.v1.Configure
+	(*ClaimIDs)(nil),       // 11: holdfast.log.v1.ClaimIDs
+	(*UpgradeSession)(nil), // 12: holdfast.log.v1.UpgradeSession
+	(*SetCapacity)(nil),    // 13: holdfast.log.v1.SetCapacity
+	(*SetLogVersion)(nil),  // 14: holdfast.log.v1.SetLogVersion
+	(*Record)(nil),         // 15: holdfast.log.v1.Record
+	(*Header)(nil),         // 16: holdfast.log.v1.Header
+	(*Session)(nil),        // 17: holdfast.log.v1.Session
+	(*Mark)(nil),           // 18: holdfast.log.v1.Mark
+	(*Certificate)(nil),    // 19: holdfast.log.v1.Certificate
+	(*OpenRequest)(nil),    // 20: holdfast.log.v1.OpenRequest
+	(*Trailer)(nil),        // 21: holdfast.log.v1.Trailer
 }
 var file_holdfast_log_v1_log_proto_depIdxs = []int32{
 	2,  // 0: holdfast.log.v1.Entry.commands:type_name -> holdfast.log.v1.Command
 	3,  // 1: holdfast.log.v1.Command.open_session:type_name -> holdfast.log.v1.OpenSession
 	5,  // 2: holdfast.log.v1.Command.move_session:type_name -> holdfast.log.v1.MoveSession
-	6,  // 3: holdfast.log.v1.Command.close_sessions:type_name -> holdfast.log.v1.CloseSessions
-	8,  // 4: holdfast.log.v1.Command.forget_requests:type_name -> holdfast.log.v1.ForgetRequests
-	9,  // 5: holdfast.log.v1.Command.configure:type_name -> holdfast.log.v1.Configure
-	10, // 6: holdfast.log.v1.Command.claim_ids:type_name -> holdfast.log.v1.ClaimIDs
-	11, // 7: holdfast.log.v1.Command.upgrade_session:type_name -> holdfast.log.v1.UpgradeSession
-	12, // 8: holdfast.log.v1.Command.set_capacity:type_name -> holdfast.log.v1.SetCapacity
-	4,  // 9: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
-	0,  // 10: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
-	7,  // 11: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
-	4,  // 12: holdfast.log.v1.UpgradeSession.labels:type_name -> holdfast.log.v1.Label
-	14, // 13: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
-	15, // 14: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
-	16, // 15: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
-	17, // 16: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
-	18, // 17: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
-	19, // 18: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
-	4,  // 19: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
-	0,  // 20: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	7,  // 3: holdfast.log.v1.Command.close_sessions:type_name -> holdfast.log.v1.CloseSessions
+	9,  // 4: holdfast.log.v1.Command.forget_requests:type_name -> holdfast.log.v1.ForgetRequests
+	10, // 5: holdfast.log.v1.Command.configure:type_name -> holdfast.log.v1.Configure
+	11, // 6: holdfast.log.v1.Command.claim_ids:type_name -> holdfast.log.v1.ClaimIDs
+	12, // 7: holdfast.log.v1.Command.upgrade_session:type_name -> holdfast.log.v1.UpgradeSession
+	13, // 8: holdfast.log.v1.Command.set_capacity:type_name -> holdfast.log.v1.SetCapacity
+	6,  // 9: holdfast.log.v1.Command.move_sessions:type_name -> holdfast.log.v1.MoveSessions
+	14, // 10: holdfast.log.v1.Command.set_log_version:type_name -> holdfast.log.v1.SetLogVersion
+	4,  // 11: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
+	0,  // 12: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
+	8,  // 13: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
+	4,  // 14: holdfast.log.v1.UpgradeSession.labels:type_name -> holdfast.log.v1.Label
+	16, // 15: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
+	17, // 16: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
+	18, // 17: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
+	19, // 18: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
+	20, // 19: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
+	21, // 20: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
+	4,  // 21: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
+	0,  // 22: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_log_v1_log_proto_init() }
@@ -1831,8 +2015,10 @@ func file_holdfast_log_v1_log_proto_init() {
 		(*Command_ClaimIds)(nil),
 		(*Command_UpgradeSession)(nil),
 		(*Command_SetCapacity)(nil),
+		(*Command_MoveSessions)(nil),
+		(*Command_SetLogVersion)(nil),
 	}
-	file_holdfast_log_v1_log_proto_msgTypes[12].OneofWrappers = []any{
+	file_holdfast_log_v1_log_proto_msgTypes[14].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Session)(nil),
 		(*Record_Mark)(nil),
@@ -1846,7 +2032,7 @@ func file_holdfast_log_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_log_v1_log_proto_rawDesc), len(file_holdfast_log_v1_log_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -33,6 +33,7 @@ type LearnerMessage struct {
 	//	*LearnerMessage_Hello
 	//	*LearnerMessage_Answer
 	//	*LearnerMessage_Request
+	//	*LearnerMessage_Requests
 	Message       isLearnerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -102,6 +103,15 @@ func (x *LearnerMessage) GetRequest() *Request {
 	return nil
 }
 
+func (x *LearnerMessage) GetRequests() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*LearnerMessage_Requests); ok {
+			return x.Requests
+		}
+	}
+	return nil
+}
+
 type isLearnerMessage_Message interface {
 	isLearnerMessage_Message()
 }
@@ -118,11 +128,18 @@ type LearnerMessage_Request struct {
 	Request *Request `protobuf:"bytes,3,opt,name=request,proto3,oneof"`
 }
 
+type LearnerMessage_Requests struct {
+	// A serialized Requests. Only to a leader whose welcome has a peer version of 1 or more.
+	Requests []byte `protobuf:"bytes,4,opt,name=requests,proto3,oneof"`
+}
+
 func (*LearnerMessage_Hello) isLearnerMessage_Message() {}
 
 func (*LearnerMessage_Answer) isLearnerMessage_Message() {}
 
 func (*LearnerMessage_Request) isLearnerMessage_Message() {}
+
+func (*LearnerMessage_Requests) isLearnerMessage_Message() {}
 
 type LeaderMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -131,6 +148,7 @@ type LeaderMessage struct {
 	//	*LeaderMessage_Welcome
 	//	*LeaderMessage_Heartbeat
 	//	*LeaderMessage_Reply
+	//	*LeaderMessage_Replies
 	Message       isLeaderMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -200,6 +218,15 @@ func (x *LeaderMessage) GetReply() *Reply {
 	return nil
 }
 
+func (x *LeaderMessage) GetReplies() []byte {
+	if x != nil {
+		if x, ok := x.Message.(*LeaderMessage_Replies); ok {
+			return x.Replies
+		}
+	}
+	return nil
+}
+
 type isLeaderMessage_Message interface {
 	isLeaderMessage_Message()
 }
@@ -216,11 +243,18 @@ type LeaderMessage_Reply struct {
 	Reply *Reply `protobuf:"bytes,3,opt,name=reply,proto3,oneof"`
 }
 
+type LeaderMessage_Replies struct {
+	// A serialized Replies. Only to a learner whose hello has a peer version of 1 or more.
+	Replies []byte `protobuf:"bytes,4,opt,name=replies,proto3,oneof"`
+}
+
 func (*LeaderMessage_Welcome) isLeaderMessage_Message() {}
 
 func (*LeaderMessage_Heartbeat) isLeaderMessage_Message() {}
 
 func (*LeaderMessage_Reply) isLeaderMessage_Message() {}
+
+func (*LeaderMessage_Replies) isLeaderMessage_Message() {}
 
 // Hello opens a stream (T6).
 type Hello struct {
@@ -234,7 +268,10 @@ type Hello struct {
 	// Identity of the node's data directory. The leader's newest configuration must name the same directory.
 	Directory uint64 `protobuf:"fixed64,5,opt,name=directory,proto3" json:"directory,omitempty"`
 	// The newest form of log entries that the node reads: 0 from a release without this field, 1 with SetCapacity.
-	LogVersion    uint32 `protobuf:"varint,6,opt,name=log_version,json=logVersion,proto3" json:"log_version,omitempty"`
+	LogVersion uint32 `protobuf:"varint,6,opt,name=log_version,json=logVersion,proto3" json:"log_version,omitempty"`
+	// The newest form of messages between nodes that the node reads: 0 from a release without this field, 1 with Requests
+	// and Replies.
+	PeerVersion   uint32 `protobuf:"varint,7,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -311,10 +348,19 @@ func (x *Hello) GetLogVersion() uint32 {
 	return 0
 }
 
+func (x *Hello) GetPeerVersion() uint32 {
+	if x != nil {
+		return x.PeerVersion
+	}
+	return 0
+}
+
 type Welcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
-	Leader        uint32                 `protobuf:"varint,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Term   uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Leader uint32                 `protobuf:"varint,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	// As in Hello.
+	PeerVersion   uint32 `protobuf:"varint,3,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -359,6 +405,13 @@ func (x *Welcome) GetTerm() uint64 {
 func (x *Welcome) GetLeader() uint32 {
 	if x != nil {
 		return x.Leader
+	}
+	return 0
+}
+
+func (x *Welcome) GetPeerVersion() uint32 {
+	if x != nil {
+		return x.PeerVersion
 	}
 	return 0
 }
@@ -685,6 +738,7 @@ type Request struct {
 	//	*Request_Read
 	//	*Request_Claim
 	//	*Request_Upgrade
+	//	*Request_Resumes
 	Body          isRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -788,6 +842,15 @@ func (x *Request) GetUpgrade() *UpgradeRequest {
 	return nil
 }
 
+func (x *Request) GetResumes() *ResumesRequest {
+	if x != nil {
+		if x, ok := x.Body.(*Request_Resumes); ok {
+			return x.Resumes
+		}
+	}
+	return nil
+}
+
 type isRequest_Body interface {
 	isRequest_Body()
 }
@@ -816,6 +879,11 @@ type Request_Upgrade struct {
 	Upgrade *UpgradeRequest `protobuf:"bytes,13,opt,name=upgrade,proto3,oneof"`
 }
 
+type Request_Resumes struct {
+	// Only to a leader whose welcome has a peer version of 1 or more.
+	Resumes *ResumesRequest `protobuf:"bytes,14,opt,name=resumes,proto3,oneof"`
+}
+
 func (*Request_Open) isRequest_Body() {}
 
 func (*Request_Resume) isRequest_Body() {}
@@ -827,6 +895,98 @@ func (*Request_Read) isRequest_Body() {}
 func (*Request_Claim) isRequest_Body() {}
 
 func (*Request_Upgrade) isRequest_Body() {}
+
+func (*Request_Resumes) isRequest_Body() {}
+
+// Requests are what waits at a learner, in the order in which the leader takes them: 1 to 1,024.
+type Requests struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      []*Request             `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Requests) Reset() {
+	*x = Requests{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Requests) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Requests) ProtoMessage() {}
+
+func (x *Requests) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Requests.ProtoReflect.Descriptor instead.
+func (*Requests) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Requests) GetRequests() []*Request {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+// Replies are what waits at a leader: 1 to 1,024.
+type Replies struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replies       []*Reply               `protobuf:"bytes,1,rep,name=replies,proto3" json:"replies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Replies) Reset() {
+	*x = Replies{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Replies) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Replies) ProtoMessage() {}
+
+func (x *Replies) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Replies.ProtoReflect.Descriptor instead.
+func (*Replies) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Replies) GetReplies() []*Reply {
+	if x != nil {
+		return x.Replies
+	}
+	return nil
+}
 
 type OpenRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -841,7 +1001,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +1013,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +1026,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{8}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OpenRequest) GetRequestId() []byte {
@@ -907,7 +1067,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1079,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1092,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Label) GetKey() string {
@@ -960,7 +1120,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1132,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1145,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResumeRequest) GetToken() *v1.Token {
@@ -1018,7 +1178,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1190,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1203,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CloseRequest) GetToken() *v1.Token {
@@ -1064,7 +1224,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1076,7 +1236,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1089,7 +1249,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReadRequest) GetRemaining() []uint64 {
@@ -1112,7 +1272,7 @@ type ClaimRequest struct {
 
 func (x *ClaimRequest) Reset() {
 	*x = ClaimRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1284,7 @@ func (x *ClaimRequest) String() string {
 func (*ClaimRequest) ProtoMessage() {}
 
 func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1297,7 @@ func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRequest.ProtoReflect.Descriptor instead.
 func (*ClaimRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ClaimRequest) GetMs() int64 {
@@ -1173,7 +1333,7 @@ type UpgradeRequest struct {
 
 func (x *UpgradeRequest) Reset() {
 	*x = UpgradeRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1345,7 @@ func (x *UpgradeRequest) String() string {
 func (*UpgradeRequest) ProtoMessage() {}
 
 func (x *UpgradeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1358,7 @@ func (x *UpgradeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpgradeRequest) GetSessionId() uint64 {
@@ -1250,6 +1410,86 @@ func (x *UpgradeRequest) GetSinceIndex() uint64 {
 	return 0
 }
 
+// ResumesRequest is a ResumeRequest of each of many sessions of one client process, in columns: the n-th of each column
+// belongs to the n-th session.
+type ResumesRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Instance uint64                 `protobuf:"fixed64,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	// 1 to 1,024 global sessions.
+	Ids []uint64 `protobuf:"fixed64,2,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	// The credentials of the tokens, 16 bytes each, one after the other.
+	Credentials   []byte   `protobuf:"bytes,3,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	Attachments   []uint64 `protobuf:"varint,4,rep,packed,name=attachments,proto3" json:"attachments,omitempty"`
+	Attempts      []uint64 `protobuf:"varint,5,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumesRequest) Reset() {
+	*x = ResumesRequest{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumesRequest) ProtoMessage() {}
+
+func (x *ResumesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumesRequest.ProtoReflect.Descriptor instead.
+func (*ResumesRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ResumesRequest) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *ResumesRequest) GetIds() []uint64 {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *ResumesRequest) GetCredentials() []byte {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+func (x *ResumesRequest) GetAttachments() []uint64 {
+	if x != nil {
+		return x.Attachments
+	}
+	return nil
+}
+
+func (x *ResumesRequest) GetAttempts() []uint64 {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
 // Reply answers a request.
 type Reply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1267,14 +1507,16 @@ type Reply struct {
 	// After an open, a resume and an upgrade: an earlier entry did it, and the present entry changed nothing.
 	Repeated bool `protobuf:"varint,8,opt,name=repeated,proto3" json:"repeated,omitempty"`
 	// After a claim: the first id of the block.
-	First         uint64 `protobuf:"fixed64,12,opt,name=first,proto3" json:"first,omitempty"`
+	First uint64 `protobuf:"fixed64,12,opt,name=first,proto3" json:"first,omitempty"`
+	// After a ResumesRequest.
+	Moved         *Moved `protobuf:"bytes,13,opt,name=moved,proto3" json:"moved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1528,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1541,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Reply) GetSeq() uint64 {
@@ -1365,21 +1607,155 @@ func (x *Reply) GetFirst() uint64 {
 	return 0
 }
 
+func (x *Reply) GetMoved() *Moved {
+	if x != nil {
+		return x.Moved
+	}
+	return nil
+}
+
+// Moved says what became of each session of a ResumesRequest.
+type Moved struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The present attachments, in the order of the request; 0 for a session that was refused.
+	Attachments []uint64 `protobuf:"varint,1,rep,packed,name=attachments,proto3" json:"attachments,omitempty"`
+	// The positions, from 0, of sessions whose move an earlier entry had done.
+	Repeated []uint32 `protobuf:"varint,2,rep,packed,name=repeated,proto3" json:"repeated,omitempty"`
+	// The refusals. Each session without an attachment is in one of them.
+	Refusals      []*Refusal `protobuf:"bytes,3,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Moved) Reset() {
+	*x = Moved{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Moved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Moved) ProtoMessage() {}
+
+func (x *Moved) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Moved.ProtoReflect.Descriptor instead.
+func (*Moved) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Moved) GetAttachments() []uint64 {
+	if x != nil {
+		return x.Attachments
+	}
+	return nil
+}
+
+func (x *Moved) GetRepeated() []uint32 {
+	if x != nil {
+		return x.Repeated
+	}
+	return nil
+}
+
+func (x *Moved) GetRefusals() []*Refusal {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
+}
+
+type Refusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Positions in the request, from 0.
+	At            []uint32        `protobuf:"varint,1,rep,packed,name=at,proto3" json:"at,omitempty"`
+	Error         *v1.ErrorDetail `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Message       string          `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Refusal) GetAt() []uint32 {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Refusal) GetError() *v1.ErrorDetail {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *Refusal) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 var File_holdfast_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1bholdfast/peer/v1/peer.proto\x12\x10holdfast.peer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xb7\x01\n" +
+	"\x1bholdfast/peer/v1/peer.proto\x12\x10holdfast.peer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xd5\x01\n" +
 	"\x0eLearnerMessage\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.holdfast.peer.v1.HelloH\x00R\x05hello\x122\n" +
 	"\x06answer\x18\x02 \x01(\v2\x18.holdfast.peer.v1.AnswerH\x00R\x06answer\x125\n" +
-	"\arequest\x18\x03 \x01(\v2\x19.holdfast.peer.v1.RequestH\x00R\arequestB\t\n" +
-	"\amessage\"\xbf\x01\n" +
+	"\arequest\x18\x03 \x01(\v2\x19.holdfast.peer.v1.RequestH\x00R\arequest\x12\x1c\n" +
+	"\brequests\x18\x04 \x01(\fH\x00R\brequestsB\t\n" +
+	"\amessage\"\xdb\x01\n" +
 	"\rLeaderMessage\x125\n" +
 	"\awelcome\x18\x01 \x01(\v2\x19.holdfast.peer.v1.WelcomeH\x00R\awelcome\x12;\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x1b.holdfast.peer.v1.HeartbeatH\x00R\theartbeat\x12/\n" +
-	"\x05reply\x18\x03 \x01(\v2\x17.holdfast.peer.v1.ReplyH\x00R\x05replyB\t\n" +
-	"\amessage\"\xb3\x01\n" +
+	"\x05reply\x18\x03 \x01(\v2\x17.holdfast.peer.v1.ReplyH\x00R\x05reply\x12\x1a\n" +
+	"\areplies\x18\x04 \x01(\fH\x00R\arepliesB\t\n" +
+	"\amessage\"\xd6\x01\n" +
 	"\x05Hello\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x12\n" +
@@ -1388,10 +1764,12 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x06stream\x18\x04 \x01(\x04R\x06stream\x12\x1c\n" +
 	"\tdirectory\x18\x05 \x01(\x06R\tdirectory\x12\x1f\n" +
 	"\vlog_version\x18\x06 \x01(\rR\n" +
-	"logVersion\"5\n" +
+	"logVersion\x12!\n" +
+	"\fpeer_version\x18\a \x01(\rR\vpeerVersion\"X\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
-	"\x06leader\x18\x02 \x01(\rR\x06leader\"\xba\x02\n" +
+	"\x06leader\x18\x02 \x01(\rR\x06leader\x12!\n" +
+	"\fpeer_version\x18\x03 \x01(\rR\vpeerVersion\"\xba\x02\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
@@ -1425,7 +1803,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"processAge\x121\n" +
 	"\x06credit\x18\f \x01(\v2\x19.google.protobuf.DurationR\x06credit\x12!\n" +
 	"\fdigest_index\x18\x0f \x01(\x04R\vdigestIndex\x12\x16\n" +
-	"\x06digest\x18\x10 \x01(\fR\x06digest\"\xf6\x02\n" +
+	"\x06digest\x18\x10 \x01(\fR\x06digest\"\xb4\x03\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +
@@ -1433,8 +1811,13 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x05close\x18\x05 \x01(\v2\x1e.holdfast.peer.v1.CloseRequestH\x00R\x05close\x123\n" +
 	"\x04read\x18\x06 \x01(\v2\x1d.holdfast.peer.v1.ReadRequestH\x00R\x04read\x126\n" +
 	"\x05claim\x18\f \x01(\v2\x1e.holdfast.peer.v1.ClaimRequestH\x00R\x05claim\x12<\n" +
-	"\aupgrade\x18\r \x01(\v2 .holdfast.peer.v1.UpgradeRequestH\x00R\aupgradeB\x06\n" +
-	"\x04body\"\xa2\x01\n" +
+	"\aupgrade\x18\r \x01(\v2 .holdfast.peer.v1.UpgradeRequestH\x00R\aupgrade\x12<\n" +
+	"\aresumes\x18\x0e \x01(\v2 .holdfast.peer.v1.ResumesRequestH\x00R\aresumesB\x06\n" +
+	"\x04body\"A\n" +
+	"\bRequests\x125\n" +
+	"\brequests\x18\x01 \x03(\v2\x19.holdfast.peer.v1.RequestR\brequests\"<\n" +
+	"\aReplies\x121\n" +
+	"\areplies\x18\x01 \x03(\v2\x17.holdfast.peer.v1.ReplyR\areplies\"\xa2\x01\n" +
 	"\vOpenRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x123\n" +
@@ -1464,7 +1847,13 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\binstance\x18\x05 \x01(\x06R\binstance\x12\x18\n" +
 	"\aattempt\x18\x06 \x01(\x04R\aattempt\x12\x1f\n" +
 	"\vsince_index\x18\a \x01(\x04R\n" +
-	"sinceIndex\"\x92\x02\n" +
+	"sinceIndex\"\x9e\x01\n" +
+	"\x0eResumesRequest\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\x06R\binstance\x12\x10\n" +
+	"\x03ids\x18\x02 \x03(\x06R\x03ids\x12 \n" +
+	"\vcredentials\x18\x03 \x01(\fR\vcredentials\x12 \n" +
+	"\vattachments\x18\x04 \x03(\x04R\vattachments\x12\x1a\n" +
+	"\battempts\x18\x05 \x03(\x04R\battempts\"\xc1\x02\n" +
 	"\x05Reply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -1474,7 +1863,16 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x05error\x18\x06 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\x12\x1a\n" +
 	"\brepeated\x18\b \x01(\bR\brepeated\x12\x14\n" +
-	"\x05first\x18\f \x01(\x06R\x05first2^\n" +
+	"\x05first\x18\f \x01(\x06R\x05first\x12-\n" +
+	"\x05moved\x18\r \x01(\v2\x17.holdfast.peer.v1.MovedR\x05moved\"|\n" +
+	"\x05Moved\x12 \n" +
+	"\vattachments\x18\x01 \x03(\x04R\vattachments\x12\x1a\n" +
+	"\brepeated\x18\x02 \x03(\rR\brepeated\x125\n" +
+	"\brefusals\x18\x03 \x03(\v2\x19.holdfast.peer.v1.RefusalR\brefusals\"c\n" +
+	"\aRefusal\x12\x0e\n" +
+	"\x02at\x18\x01 \x03(\rR\x02at\x12.\n" +
+	"\x05error\x18\x02 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage2^\n" +
 	"\vPeerService\x12O\n" +
 	"\x06Follow\x12 .holdfast.peer.v1.LearnerMessage\x1a\x1f.holdfast.peer.v1.LeaderMessage(\x010\x01B(Z&holdfast/proto/holdfast/peer/v1;peerv1b\x06proto3"
 
@@ -1490,7 +1888,7 @@ func file_holdfast_peer_v1_peer_proto_rawDescGZIP() []byte {
 	return file_holdfast_peer_v1_peer_proto_rawDescData
 }
 
-var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*LearnerMessage)(nil),      // 0: holdfast.peer.v1.LearnerMessage
 	(*LeaderMessage)(nil),       // 1: holdfast.peer.v1.LeaderMessage
@@ -1500,18 +1898,23 @@ var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*Comparison)(nil),          // 5: holdfast.peer.v1.Comparison
 	(*Answer)(nil),              // 6: holdfast.peer.v1.Answer
 	(*Request)(nil),             // 7: holdfast.peer.v1.Request
-	(*OpenRequest)(nil),         // 8: holdfast.peer.v1.OpenRequest
-	(*Label)(nil),               // 9: holdfast.peer.v1.Label
-	(*ResumeRequest)(nil),       // 10: holdfast.peer.v1.ResumeRequest
-	(*CloseRequest)(nil),        // 11: holdfast.peer.v1.CloseRequest
-	(*ReadRequest)(nil),         // 12: holdfast.peer.v1.ReadRequest
-	(*ClaimRequest)(nil),        // 13: holdfast.peer.v1.ClaimRequest
-	(*UpgradeRequest)(nil),      // 14: holdfast.peer.v1.UpgradeRequest
-	(*Reply)(nil),               // 15: holdfast.peer.v1.Reply
-	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
-	(*v1.Token)(nil),            // 17: holdfast.v1.Token
-	(*v1.Session)(nil),          // 18: holdfast.v1.Session
-	(*v1.ErrorDetail)(nil),      // 19: holdfast.v1.ErrorDetail
+	(*Requests)(nil),            // 8: holdfast.peer.v1.Requests
+	(*Replies)(nil),             // 9: holdfast.peer.v1.Replies
+	(*OpenRequest)(nil),         // 10: holdfast.peer.v1.OpenRequest
+	(*Label)(nil),               // 11: holdfast.peer.v1.Label
+	(*ResumeRequest)(nil),       // 12: holdfast.peer.v1.ResumeRequest
+	(*CloseRequest)(nil),        // 13: holdfast.peer.v1.CloseRequest
+	(*ReadRequest)(nil),         // 14: holdfast.peer.v1.ReadRequest
+	(*ClaimRequest)(nil),        // 15: holdfast.peer.v1.ClaimRequest
+	(*UpgradeRequest)(nil),      // 16: holdfast.peer.v1.UpgradeRequest
+	(*ResumesRequest)(nil),      // 17: holdfast.peer.v1.ResumesRequest
+	(*Reply)(nil),               // 18: holdfast.peer.v1.Reply
+	(*Moved)(nil),               // 19: holdfast.peer.v1.Moved
+	(*Refusal)(nil),             // 20: holdfast.peer.v1.Refusal
+	(*durationpb.Duration)(nil), // 21: google.protobuf.Duration
+	(*v1.Token)(nil),            // 22: holdfast.v1.Token
+	(*v1.Session)(nil),          // 23: holdfast.v1.Session
+	(*v1.ErrorDetail)(nil),      // 24: holdfast.v1.ErrorDetail
 }
 var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	2,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
@@ -1519,33 +1922,39 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	7,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
 	3,  // 3: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
 	4,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
-	15, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
+	18, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
 	5,  // 6: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
-	16, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
-	16, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
-	16, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
-	16, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
-	8,  // 11: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
-	10, // 12: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
-	11, // 13: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
-	12, // 14: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
-	13, // 15: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
-	14, // 16: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
-	16, // 17: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	9,  // 18: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	17, // 19: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	17, // 20: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	16, // 21: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
-	9,  // 22: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
-	18, // 23: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	19, // 24: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	0,  // 25: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	1,  // 26: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	26, // [26:27] is the sub-list for method output_type
-	25, // [25:26] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	21, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
+	21, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	21, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
+	21, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
+	10, // 11: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
+	12, // 12: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
+	13, // 13: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
+	14, // 14: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
+	15, // 15: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
+	16, // 16: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
+	17, // 17: holdfast.peer.v1.Request.resumes:type_name -> holdfast.peer.v1.ResumesRequest
+	7,  // 18: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
+	18, // 19: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
+	21, // 20: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	11, // 21: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	22, // 22: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	22, // 23: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	21, // 24: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
+	11, // 25: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
+	23, // 26: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	24, // 27: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	19, // 28: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
+	20, // 29: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
+	24, // 30: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
+	0,  // 31: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	1,  // 32: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	32, // [32:33] is the sub-list for method output_type
+	31, // [31:32] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
@@ -1557,11 +1966,13 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*LearnerMessage_Hello)(nil),
 		(*LearnerMessage_Answer)(nil),
 		(*LearnerMessage_Request)(nil),
+		(*LearnerMessage_Requests)(nil),
 	}
 	file_holdfast_peer_v1_peer_proto_msgTypes[1].OneofWrappers = []any{
 		(*LeaderMessage_Welcome)(nil),
 		(*LeaderMessage_Heartbeat)(nil),
 		(*LeaderMessage_Reply)(nil),
+		(*LeaderMessage_Replies)(nil),
 	}
 	file_holdfast_peer_v1_peer_proto_msgTypes[7].OneofWrappers = []any{
 		(*Request_Open)(nil),
@@ -1570,6 +1981,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*Request_Read)(nil),
 		(*Request_Claim)(nil),
 		(*Request_Upgrade)(nil),
+		(*Request_Resumes)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1577,7 +1989,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_peer_v1_peer_proto_rawDesc), len(file_holdfast_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,217 @@
+package learner
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"holdfast/session"
+)
+
+// manyResumes is the peer version from which on a leader takes a request for many resumes.
+const manyResumes = 1
+
+// resuming is a request to resume many sessions on its way to the leader and back, like asked: no goroutine waits. It
+// is one request, one wait for this node's state, and one answer.
+//
+//	StartResumes --> [seen: applyQueue] --> upstream --> replied --> applyQueue (M3) --> grants --> done
+type resuming struct {
+	conn *connection
+	// request has the sessions that the leader is asked for, at are their positions in outcomes.
+	request session.ResumesRequest
+	at      []int
+	// received is when the request was sent to the leader, which is not before it came.
+	received time.Duration
+	outcomes []session.Resumed
+	done     func([]session.Resumed)
+
+	// answered is set once moved is complete: what the leader has answered.
+	answered bool
+	moved    []session.MoveResult
+
+	mu sync.Mutex
+	// left is the number of replies to come, index the highest index of the replies. guarded by mu
+	left  int
+	index uint64
+}
+
+// StartResumes begins to resume many global sessions. See session.Connection.
+func (c *connection) StartResumes(r session.ResumesRequest, done func([]session.Resumed)) {
+	b := &resuming{
+		conn: c, request: r, at: make([]int, 0, len(r.Sessions)), done: done,
+		outcomes: make([]session.Resumed, len(r.Sessions)),
+	}
+	b.request.Sessions = make([]session.Resuming, 0, len(r.Sessions))
+	for i := range r.Sessions {
+		one := &r.Sessions[i]
+		if c.server.local.has(one.ID) {
+			// The token says that the session is global, and this node's state does not show it yet (M5).
+			b.refuse(i, session.ErrLagging)
+			continue
+		}
+		b.request.Sessions = append(b.request.Sessions, *one)
+		b.at = append(b.at, i)
+	}
+	s := c.server
+	switch {
+	case len(b.at) == 0:
+		b.done(b.outcomes)
+	case s.view.AppliedIndex() >= r.Seen:
+		b.ask()
+	case s.standing.readOnly(): // the leader would be asked later, and refused at once (N2)
+		b.refuseAll(session.ErrReadOnly)
+	default:
+		s.wait.queue.after(r.Seen, b) // N4
+	}
+}
+
+func (b *resuming) refuse(i int, err error) { b.outcomes[i] = session.Resumed{SafeFor: -1, Err: err} }
+
+// refuseAll refuses all sessions that have no outcome yet, and tells all outcomes.
+func (b *resuming) refuseAll(err error) {
+	for _, i := range b.at {
+		b.refuse(i, err)
+	}
+	b.done(b.outcomes)
+}
+
+// ask sends the request to the leader, and a request for each session to a leader of a former release.
+func (b *resuming) ask() {
+	s := b.conn.server
+	b.received = s.clock.look()
+	request := session.Request{Resumes: &b.request}
+	r, err := s.upstream.way(request)
+	if err != nil {
+		b.refuseAll(err)
+		return
+	}
+	if r.version >= manyResumes {
+		r.calls.submit(request, b.replied)
+		return
+	}
+	b.moved, b.left = make([]session.MoveResult, len(b.at)), len(b.at)
+	for n := range b.request.Sessions {
+		one := b.request.Each(n)
+		r.calls.submit(session.Request{Resume: &one}, func(reply session.Reply, err error) { b.repliedOne(n, reply, err) })
+	}
+}
+
+// replied takes the leader's reply. What it tells is shown once this node has applied it too (M3, N4).
+func (b *resuming) replied(reply session.Reply, refusal error) {
+	switch {
+	case refusal != nil:
+		b.refuseAll(refusal)
+	case len(reply.Moved) != len(b.at):
+		b.refuseAll(fmt.Errorf("%w: %w: resume %d sessions: the reply has %d", session.ErrOutcomeUnknown, errProtocol,
+			len(b.at), len(reply.Moved)))
+	default:
+		b.answered, b.moved = true, reply.Moved
+		b.conn.server.wait.queue.after(reply.Index, b)
+	}
+}
+
+// repliedOne takes the reply to the n-th of many requests.
+func (b *resuming) repliedOne(n int, reply session.Reply, refusal error) {
+	b.mu.Lock()
+	b.moved[n] = session.MoveResult{Attachment: reply.Session.Attachment, Repeated: reply.Repeated, Err: refusal}
+	if refusal == nil || ofTheLog(refusal) {
+		b.index = max(b.index, reply.Index)
+	}
+	b.left--
+	last := b.left == 0
+	b.mu.Unlock()
+	if last {
+		b.answered = true
+		b.conn.server.wait.queue.after(b.index, b)
+	}
+}
+
+// applied goes on with a request whose wait is over.
+func (b *resuming) applied(behind error) {
+	step := b.outcome
+	if !b.answered {
+		step = b.ask // this node has applied what the client has seen
+		if behind == nil && b.conn.over.Load() {
+			behind = fmt.Errorf("%w: the connection ended", session.ErrClosed) // nobody waits for it
+		}
+	}
+	if behind == nil {
+		behind = guarded(step)
+	}
+	if behind != nil {
+		b.refuseAll(behind)
+	}
+}
+
+// outcome tells what became of the sessions: this node has applied the reply's index.
+func (b *resuming) outcome() {
+	c := b.conn
+	if c.over.Load() {
+		// The client repeats the request through another connection, which serves the sessions then.
+		b.refuseAll(fmt.Errorf("%w: the connection ended", session.ErrOutcomeUnknown))
+		return
+	}
+	s := c.server
+	confirmed := mark{tag: s.table.nextTag(), at: b.received}
+	now := s.clock.look()
+	if s.clock.stalls.suspendedSince(b.received) {
+		confirmed = mark{}
+	}
+	granted := make([]*attached, 0, len(b.at))
+	for n, i := range b.at {
+		one := &b.moved[n]
+		if one.Err != nil {
+			b.refuse(i, s.registry.explained(one.Err, b.request.Sessions[n].Token()))
+			continue
+		}
+		touch := confirmed
+		if one.Repeated {
+			touch = mark{} // an earlier entry had done it: that confirms no touch (S2)
+		}
+		a, err := s.attachMoved(b.request.Sessions[n].ID, one.Attachment, c, touch, now)
+		if err != nil {
+			b.refuse(i, err)
+			continue
+		}
+		granted = append(granted, a)
+		b.outcomes[i] = session.Resumed{Attachment: one.Attachment, SafeFor: -1}
+		if touch.tag != 0 {
+			// The client counts from its sending of the request, so the full promise is safe (S3 with k = r).
+			b.outcomes[i].SafeFor = safeFor(a.timeout(), 0)
+		}
+	}
+	c.addAll(granted)
+	b.done(b.outcomes)
+}
+
+// attachMoved serves an attachment of a session that a move here has made, unless the state has a newer one or the end
+// of the session.
+func (s *Server) attachMoved(id session.ID, attachment uint64, c *connection, confirmed mark,
+	now time.Duration,
+) (*attached, error) {
+	current, ok := s.view.Session(id)
+	switch {
+	case !ok:
+		return nil, s.registry.gone(id)
+	case current.Attachment != attachment || current.Owner != s.cfg.Node:
+		return nil, session.MovedTo(current)
+	}
+	return s.attach(current, c, confirmed, now)
+}
+
+// addAll is add for many sessions.
+func (c *connection) addAll(all []*attached) {
+	if c.events == nil {
+		return // unary calls name their sessions by token
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over.Load() {
+		return // what has ended keeps no sessions
+	}
+	for _, a := range all {
+		if newer := c.sessions.find(a.id); newer == nil || newer.attachment <= a.attachment {
+			c.sessions.put(a)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package node
+
+import (
+	"testing"
+
+	"holdfast/session"
+	"holdfast/test/bubble"
+)
+
+// M1: the log says which entries every member reads, so the next leader writes them though a member is down, and so do
+// nodes that start again.
+func TestTheLogSaysWhatEveryMemberReads(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		leads := c.leader(within)
+		c.eventually("the log version", within, func() bool {
+			for _, n := range c.nodes {
+				if n.view.LogVersion() != session.LogVersion {
+					return false
+				}
+			}
+			return true
+		})
+		if err := c.end(leads); err != nil {
+			t.Fatal(err)
+		}
+		next := c.leader(within, leads)
+		c.eventually("the next leader's tracker", within, func() bool {
+			tracker := next.roles.terms.tracker.Load()
+			return tracker != nil && tracker.LogVersion() == session.LogVersion
+		})
+	})
+}

@@ -1,0 +1,30 @@
+package node
+
+import (
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/fsm"
+	"holdfast/transport/raftnet"
+)
+
+// notice has followers told of commits at once (R7). Only landed is called while its parts are still being set.
+type notice struct {
+	roster   *roster
+	notices  *raftnet.Notices
+	proposer atomic.Pointer[fsm.Proposer]
+}
+
+// newNotice returns the notices over a transport that Raft does not use yet.
+func newNotice(transport *raftnet.Transport, r *roster) *notice {
+	return &notice{roster: r, notices: raftnet.NewNotices(transport, r.leads)}
+}
+
+// landed is called for each entry that this node has applied. It tells the followers of an entry of the term that this
+// node leads, unless the proposer has commands for another entry: that one goes out at once and carries the commit.
+func (n *notice) landed(l *raft.Log) {
+	if p := n.proposer.Load(); p != nil && n.roster.leads(l.Term) && !p.Waiting() {
+		n.notices.Landed(l.Term, l.Index)
+	}
+}

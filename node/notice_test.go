@@ -1,0 +1,58 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"holdfast/test/bubble"
+)
+
+// R7: a follower applies what it was asked for within a few round trips, far below Raft's commit timeout.
+func TestR7AFollowerAppliesAtOnce(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		leads := c.leader(within)
+		c.agree(within)
+		const opens = 20
+		for _, n := range c.others(leads) {
+			c.mustOpen(n, within)
+			for range opens {
+				time.Sleep(time.Second)
+				begun := time.Now()
+				c.mustOpen(n, within)
+				// To the leader and back, to the followers and back, and the notice: five ways of 1 ms.
+				if took := time.Since(begun); took > leads.cfg.CommitTimeout()/10 {
+					t.Errorf("an open through %s took %v", n.name, took)
+				}
+			}
+		}
+		if stats := leads.consensus.notice.notices.Stats(); stats.Taken < 2*2*opens || stats.Failed > 0 {
+			t.Errorf("%d notices were taken and %d failed, for %d opens and two followers", stats.Taken, stats.Failed,
+				2*opens)
+		}
+	})
+}
+
+// R7: a commit of which no notice is sent, because another entry seems to follow, is told after the commit timeout.
+func TestR7ACommitIsToldWithoutANotice(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		leads := c.leader(within)
+		c.agree(within)
+		leads.consensus.notice.proposer.Store(nil)
+		follower := c.others(leads)[0]
+		timeout := leads.cfg.CommitTimeout()
+		var longest time.Duration
+		for range 10 {
+			time.Sleep(time.Second)
+			begun := time.Now()
+			c.mustOpen(follower, within)
+			longest = max(longest, time.Since(begun))
+		}
+		if most := 2*timeout + 20*time.Millisecond; longest > most || longest < timeout {
+			t.Errorf("without notices the longest open took %v, want %v to %v", longest, timeout, most)
+		}
+	})
+}

@@ -1,0 +1,40 @@
+package session
+
+import "time"
+
+// ResumesRequest resumes many global sessions of one client process at once (M1). It is a [ResumeRequest] of each of
+// them: each is moved or refused by itself.
+type ResumesRequest struct {
+	// Instance and Seen are those of a ResumeRequest, the same for all.
+	Instance, Seen uint64
+	// Sessions are 1 to [MaxBatch].
+	Sessions []Resuming
+}
+
+// Resuming names a session to resume. The fields are those of a [Token] of the log, and of a [ResumeRequest].
+type Resuming struct {
+	ID                  ID
+	Credential          Credential
+	Attachment, Attempt uint64
+}
+
+// Token returns the token.
+func (r *Resuming) Token() Token {
+	return Token{ID: r.ID, Credential: r.Credential, Attachment: r.Attachment}
+}
+
+// Each returns the ResumeRequest of the i-th session.
+func (r *ResumesRequest) Each(i int) ResumeRequest {
+	one := &r.Sessions[i]
+	return ResumeRequest{Token: one.Token(), Instance: r.Instance, Attempt: one.Attempt, Seen: r.Seen}
+}
+
+// Resumed is the outcome for one session of a [ResumesRequest].
+type Resumed struct {
+	// Attachment is the session's new attachment, 0 when the session was refused.
+	Attachment uint64
+	// SafeFor is the promise (S3), counted from the moment the client sent the request; negative means no promise.
+	SafeFor time.Duration
+	// Err is the refusal.
+	Err error
+}

@@ -1,0 +1,72 @@
+package clientport
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// parcel is a ServerMessage that writes its own bytes: one message of the queue or several, with the node's state. It
+// is a [port.Appender].
+type parcel struct {
+	// joins says that the client takes several messages in one.
+	joins bool
+	state session.NodeState
+	parts []outgoing
+	// sizes are those of the parts on the wire, inner is the size of all of them in an Answers.
+	sizes []int
+	inner int
+	// weight is what the parts counted while they waited.
+	weight int
+}
+
+// keptSizes is how many sizes a parcel keeps room for.
+const keptSizes = 64
+
+// pack makes a parcel of messages.
+func (p *parcel) pack(parts []outgoing) {
+	if cap(p.sizes) > keptSizes {
+		p.sizes = nil
+	}
+	p.parts, p.sizes, p.inner, p.weight = parts, p.sizes[:0], 0, 0
+	for _, part := range parts {
+		size := len(part.written)
+		if part.message != nil {
+			size = proto.Size(part.message)
+		}
+		p.sizes = append(p.sizes, size)
+		p.inner += wire.AnswerSize(size)
+		p.weight += part.bytes
+	}
+}
+
+// Size is how many bytes Append appends.
+func (p *parcel) Size() int {
+	if len(p.parts) == 1 {
+		return p.sizes[0] + wire.StateSize(p.state)
+	}
+	return wire.AnswersSize(p.inner) + p.inner + wire.StateSize(p.state)
+}
+
+// Append appends the message's bytes.
+func (p *parcel) Append(b []byte) ([]byte, error) {
+	joined := len(p.parts) > 1
+	if joined {
+		b = wire.AppendAnswers(b, p.inner)
+	}
+	for i, part := range p.parts {
+		if joined {
+			b = wire.AppendAnswer(b, p.sizes[i])
+		}
+		b = append(b, part.written...)
+		if part.message == nil {
+			continue
+		}
+		var err error
+		if b, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(b, part.message); err != nil {
+			return nil, err
+		}
+	}
+	return wire.AppendState(b, p.state), nil
+}

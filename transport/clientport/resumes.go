@@ -1,0 +1,220 @@
+package clientport
+
+import (
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/gate"
+	"holdfast/transport/port"
+	"holdfast/transport/wire"
+)
+
+// bulk is one request to resume many sessions, under way.
+type bulk struct {
+	c   *connection
+	seq uint64
+	// outcomes are in the order of the request; those of sessions that the node is not asked for are refusals already.
+	// asked are the sessions that it is asked for, at are their positions.
+	outcomes []session.Resumed
+	asked    session.ResumesRequest
+	at       []int
+	ids      []uint64
+	// bytes is about what the request costs while it is under way.
+	bytes int
+	// over is set when the request has its outcome.
+	over atomic.Bool
+}
+
+// resumes begins to resume many sessions. The budget counts each session: those beyond it are refused, each with a
+// retry time of its own, and the others go on (M1).
+func (c *connection) resumes(p *holdfastv1.ResumeSessions) error {
+	r, err := wire.ClientResumesFrom(p)
+	if err != nil {
+		return err
+	}
+	b := &bulk{
+		c: c, seq: p.GetSeq(), ids: p.GetIds(), outcomes: make([]session.Resumed, len(r.Sessions)),
+		asked: session.ResumesRequest{Instance: r.Instance, Seen: r.Seen, Sessions: r.Sessions[:0:0]},
+		bytes: 2*proto.Size(p) + port.RequestBytes,
+	}
+	if err := c.network.Reserve(b.bytes); err != nil {
+		return err
+	}
+	if err := c.streamState.beginBulk(); err != nil {
+		c.network.Add(-b.bytes)
+		return err
+	}
+	b.admit(r)
+	defer c.streamState.waits.Done()
+	if len(b.at) == 0 {
+		b.tell(nil)
+		return nil
+	}
+	if err := b.start(); err != nil {
+		all := make([]session.Resumed, len(b.at))
+		for i := range all {
+			all[i].Err = err
+		}
+		b.tell(all)
+	}
+	return nil
+}
+
+// admit takes the sessions that the budget and the stream have room for, in their order, and refuses the others.
+func (b *bulk) admit(r *session.ResumesRequest) {
+	now := time.Now()
+	for i := range r.Sessions {
+		id := r.Sessions[i].ID
+		if err := b.c.reservations.Admit(now, gate.Arrival{Kind: gate.Resumes, Session: id}); err != nil {
+			b.outcomes[i] = session.Resumed{SafeFor: -1, Err: err}
+			continue
+		}
+		b.at = append(b.at, i)
+	}
+	fit := b.c.streamState.addResumes(b.at, func(i int) session.ID { return r.Sessions[i].ID })
+	for _, i := range b.at[fit:] {
+		b.c.reservations.NotBegun(now, gate.Resumes)
+		b.outcomes[i] = session.Resumed{SafeFor: -1, Err: &session.LimitError{
+			Name: "max_sessions_per_connection", Limit: strconv.Itoa(b.c.streamState.limits.Sessions),
+		}}
+	}
+	b.at = b.at[:fit]
+	b.asked.Sessions = make([]session.Resuming, fit)
+	for n, i := range b.at {
+		b.asked.Sessions[n] = r.Sessions[i]
+	}
+}
+
+// start asks the node, and turns a panic into an error.
+func (b *bulk) start() (err error) {
+	defer b.c.server.port.Recovered(wire.ConnectMethod, &err)
+	b.c.conn.StartResumes(b.asked, b.tell)
+	return nil
+}
+
+// tell queues the answer, and then the events that waited for it. asked are the outcomes of the sessions that the node
+// was asked for. Only the first call counts: a request that panicked after it was started may have been answered.
+func (b *bulk) tell(asked []session.Resumed) {
+	if !b.over.CompareAndSwap(false, true) {
+		return
+	}
+	c := b.c
+	defer c.network.Add(-b.bytes)
+	now := time.Now()
+	granted := make([]session.Token, 0, len(asked))
+	for n, o := range asked {
+		b.outcomes[b.at[n]] = o
+		if o.Err != nil {
+			c.reservations.Unserved(now, gate.Resumes, o.Err)
+			continue
+		}
+		granted = append(granted, session.Token{ID: b.asked.Sessions[n].ID, Attachment: o.Attachment})
+	}
+	c.streamState.release()
+	if why := b.whole(); why != nil {
+		c.fail(b.seq, why)
+	} else {
+		c.out.add(&holdfastv1.ServerMessage{
+			Message: &holdfastv1.ServerMessage_ResumedSessions{ResumedSessions: b.answer()},
+		})
+	}
+	waited, change := c.streamState.answeredBulk(b.asked.Sessions, granted)
+	c.count(change)
+	for _, e := range waited {
+		c.tell(e)
+	}
+	c.streamState.done()
+}
+
+// whole returns why all sessions were refused alike, when that is no session's fault: one error is the answer then.
+// While a node has no leader, clients ask again and again, and a thousand reasons each time would cost more than moves.
+func (b *bulk) whole() error {
+	first := b.outcomes[0].Err
+	if !errors.Is(first, session.ErrNoLeader) && !errors.Is(first, session.ErrReadOnly) &&
+		!errors.Is(first, session.ErrStopping) {
+		return nil
+	}
+	for i := range b.outcomes {
+		if b.outcomes[i].Err != first { //nolint:errorlint // the same value, not the same sentinel
+			return nil
+		}
+	}
+	return first
+}
+
+func (b *bulk) answer() *holdfastv1.ResumedSessions {
+	m := &holdfastv1.ResumedSessions{
+		Seq: b.seq, Attachments: make([]uint64, len(b.outcomes)), SafeForMs: make([]uint64, len(b.outcomes)),
+	}
+	var failures []session.TouchFailure
+	for i := range b.outcomes {
+		o := &b.outcomes[i]
+		if o.Err != nil {
+			failures = append(failures, session.TouchFailure{ID: session.ID(b.ids[i]), Err: o.Err})
+			b.c.server.port.Note(wire.ConnectMethod, o.Err)
+			continue
+		}
+		m.Attachments[i], m.SafeForMs[i] = o.Attachment, uint64(max(o.SafeFor, 0).Milliseconds())
+	}
+	m.Failures = failuresProto(failures)
+	b.c.server.stats.failed.Add(uint64(len(failures)))
+	return m
+}
+
+// beginBulk counts a request as under way, or says why it is refused. The caller then calls addResumes, release,
+// answeredBulk and done; and waits.Done once it has begun.
+func (r *streamState) beginBulk() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.draining {
+		return session.ErrStopping
+	}
+	if r.requests.Load() >= int64(r.limits.Requests) {
+		return &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.limits.Requests) +
+			" under way", RetryAfter: session.BusyRetryAfter}
+	}
+	r.running++
+	r.requests.Add(1)
+	r.waits.Add(1)
+	r.updateBusy()
+	return nil
+}
+
+// addResumes notes the resumes of sessions as under way, and returns how many of the first the stream has room for.
+func (r *streamState) addResumes(at []int, id func(int) session.ID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n, i := range at {
+		if r.more(&request{resume: id(i)}) && len(r.sessions)+r.opens.count+len(r.resumes) >= r.limits.Sessions {
+			return n
+		}
+		r.resumes[id(i)]++
+	}
+	return len(at)
+}
+
+// answeredBulk is answered for many resumes, but the caller always calls done.
+func (r *streamState) answeredBulk(asked []session.Resuming, granted []session.Token) (waited []event, change int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range asked {
+		oneLess(r.resumes, asked[i].ID)
+	}
+	if !r.over {
+		change = -len(r.sessions)
+		for _, t := range granted {
+			r.sessions[t.ID] = max(r.sessions[t.ID], standing(t))
+		}
+		change += len(r.sessions)
+	}
+	if len(r.deferred) > 0 {
+		waited = r.freed()
+	}
+	return waited, change
+}

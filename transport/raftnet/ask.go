@@ -1,0 +1,59 @@
+package raftnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+)
+
+// ErrRefused says that no process listens at an address.
+var ErrRefused = errors.New("connection refused")
+
+// Ask sends a question to the member at address, as Raft's configuration has it, and returns the answer of the node.
+// Everything may take until the deadline of ctx, and at most Config.HandshakeTimeout. The error is [ErrRefused] when no
+// process listens where the member may be.
+func (l *Layer) Ask(ctx context.Context, address raft.ServerAddress, question []byte) ([]byte, error) {
+	host, want, err := Split(address)
+	if err != nil {
+		return nil, fmt.Errorf("asking %s: %w", address, err)
+	}
+	if l.waits() {
+		return nil, errWaits
+	}
+	hosts := []string{host}
+	if other := l.elsewhere(want); other != "" && other != host {
+		hosts = []string{other, host}
+	}
+	refused := 0
+	var failed error
+	for _, at := range hosts {
+		timeout := l.cfg.HandshakeTimeout
+		if end, ok := ctx.Deadline(); ok {
+			timeout = min(timeout, time.Until(end))
+		}
+		met, err := l.exchange(ctx, at, codeAsk, timeout, question)
+		if err == nil {
+			err = greeting{node: met.Node, directory: met.Directory}.expect(want)
+		}
+		if err == nil {
+			return met.Answer, nil
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			refused++
+		}
+		failed = errors.Join(failed, fmt.Errorf("asking %s: %w", at, err))
+	}
+	if refused == len(hosts) {
+		return nil, fmt.Errorf("asking %s: %w", address, ErrRefused)
+	}
+	return nil, failed
+}
+
+// Links returns the connections that a node has opened to this one.
+func (l *Layer) Links(node session.Node) Links { return l.greeted.links(node) }

@@ -1,0 +1,227 @@
+package raftnet
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// noticeTimeout bounds one notice, from its dial to its answer.
+	noticeTimeout = 500 * time.Millisecond
+	// noticePause is how long a follower gets no notice after one that failed. Raft's own requests tell it meanwhile.
+	noticePause = 500 * time.Millisecond
+)
+
+// Notices tell followers of a commit at once (R7). Raft itself tells them with the next entry, or when its commit
+// timeout has passed.
+//
+// A notice is a request of Raft's for no entries. Its previous entry and its commit index are the same entry: one that
+// this node has applied, of the term that this node leads. So a follower takes nothing for committed that the request
+// has not compared. A follower gets it once it has acknowledged that entry to Raft, on a connection that Raft does not
+// use, one notice at a time. Of several entries it is told the newest, and none that a request of Raft's has told.
+//
+// Safe for concurrent use.
+type Notices struct {
+	// leads reports whether this node leads a term now.
+	leads func(term uint64) bool
+	// requests carries the notices. Its connections are its own: a notice that waits for a slow follower holds up no
+	// request of Raft's, and has a shorter deadline.
+	requests *raft.NetworkTransport
+	// running are the goroutines that send, at most one for each follower.
+	running sync.WaitGroup
+
+	mu sync.Mutex
+	// term is the newest term in which this node has sent entries. landed is the newest entry of that term of which
+	// followers are to be told, 0 for none. guarded by mu
+	term, landed uint64
+	// followers are the servers that have acknowledged entries in the term. guarded by mu
+	followers map[raft.ServerID]*follower
+	// stats counts since the start. guarded by mu
+	stats NoticeStats
+	// closed is set by close. guarded by mu
+	closed bool
+}
+
+// follower is a server that this node sends entries to in one term. Notices.mu guards the fields below its term.
+type follower struct {
+	id   raft.ServerID
+	term uint64
+
+	at raft.ServerAddress
+	// as is Raft's last request without its entries. It says who this node is, and the term that it leads.
+	as raft.AppendEntriesRequest
+	// has is the newest entry that the follower has acknowledged, told the newest commit that it has been told of.
+	has, told uint64
+	// busy says that a goroutine sends notices to it. after is when it may get the next one.
+	busy  bool
+	after time.Time
+}
+
+// NoticeStats count the notices that followers have taken, and those that failed or were refused.
+type NoticeStats struct{ Taken, Failed uint64 }
+
+// NewNotices returns the notices of a node, which learn from transport what its followers have. It is called once, and
+// before Raft uses transport. leads reports whether this node leads a term; it is called from several goroutines, and
+// must not wait for Raft. Close of the transport ends the notices.
+func NewNotices(transport *Transport, leads func(term uint64) bool) *Notices {
+	n := &Notices{leads: leads, followers: map[raft.ServerID]*follower{}}
+	n.requests = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream:          &dialOnly{Layer: transport.layer, closed: make(chan struct{})},
+		MaxPool:         1,
+		MaxRPCsInFlight: 1,
+		Timeout:         noticeTimeout,
+		Logger:          transport.layer.cfg.Logger,
+	})
+	transport.notices = n
+	return n
+}
+
+// Landed tells followers of an entry of a term that this node leads: the entry is committed and applied here. It does
+// not wait. The caller leaves out entries that others follow at once, because those carry the commit themselves.
+func (n *Notices) Landed(term, index uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.enter(term) || index <= n.landed {
+		return
+	}
+	n.landed = index
+	for _, f := range n.followers {
+		n.start(f)
+	}
+}
+
+// acknowledged notes that a follower has answered a request of Raft's with success.
+func (n *Notices) acknowledged(id raft.ServerID, at raft.ServerAddress, r *raft.AppendEntriesRequest) {
+	has := r.PrevLogEntry + uint64(len(r.Entries))
+	if has == 0 {
+		return // a heartbeat compares nothing
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.enter(r.Term) {
+		return
+	}
+	f := n.followers[id]
+	if f == nil {
+		f = &follower{id: id, term: r.Term}
+		n.followers[id] = f
+	}
+	f.at = at
+	f.as = *r
+	f.as.Entries = nil
+	f.has, f.told = max(f.has, has), max(f.told, r.LeaderCommitIndex)
+	n.start(f)
+}
+
+// enter reports whether a term is the newest, and forgets what is known of an earlier one. Called with mu held.
+func (n *Notices) enter(term uint64) bool {
+	if term > n.term {
+		n.term, n.landed = term, 0
+		n.followers = map[raft.ServerID]*follower{}
+	}
+	return term == n.term
+}
+
+// start starts a goroutine that tells a follower, unless there is nothing to tell or one runs. Called with mu held.
+func (n *Notices) start(f *follower) {
+	if f.busy || n.closed || !n.due(f) {
+		return
+	}
+	f.busy = true
+	n.running.Go(func() { n.tell(f) })
+}
+
+// due reports whether a follower is to be told of the newest entry now. Called with mu held.
+func (n *Notices) due(f *follower) bool {
+	return f.term == n.term && f.told < n.landed && f.has >= n.landed && !time.Now().Before(f.after)
+}
+
+// tell sends notices to a follower until there is nothing to tell.
+func (n *Notices) tell(f *follower) {
+	for {
+		request, at, ok := n.next(f)
+		if !ok {
+			return
+		}
+		var answer raft.AppendEntriesResponse
+		err := n.requests.AppendEntries(f.id, at, &request, &answer)
+		n.answered(f, request.LeaderCommitIndex, err == nil && answer.Success)
+	}
+}
+
+// next returns the next notice to a follower, and its address. Without one it ends the follower's goroutine.
+func (n *Notices) next(f *follower) (request raft.AppendEntriesRequest, at raft.ServerAddress, ok bool) {
+	leads := n.leads(f.term)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !leads || n.closed || !n.due(f) {
+		f.busy = false
+		return raft.AppendEntriesRequest{}, "", false
+	}
+	request = f.as
+	request.PrevLogEntry, request.PrevLogTerm = n.landed, f.term
+	request.LeaderCommitIndex = n.landed
+	return request, f.at, true
+}
+
+// answered notes how a notice of an entry ended.
+func (n *Notices) answered(f *follower, index uint64, taken bool) { //nolint:revive // flag-parameter: it is the answer
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !taken {
+		n.stats.Failed++
+		f.after = time.Now().Add(noticePause)
+		return
+	}
+	n.stats.Taken++
+	f.told = max(f.told, index)
+}
+
+// Stats returns the counts since the start.
+func (n *Notices) Stats() NoticeStats {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stats
+}
+
+// close ends the notices. The layer must be closed already: that ends a notice under way.
+func (n *Notices) close() error {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.running.Wait()
+	n.requests.CloseStreams()
+	return n.requests.Close()
+}
+
+// dialOnly is the layer as the stream layer of a transport that only sends. Each request has the deadline of its
+// transport, whatever its receiver reports.
+type dialOnly struct {
+	*Layer
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Dial connects to the node at address.
+func (d *dialOnly) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	conn, err := d.Layer.Dial(address, timeout)
+	if c, ok := conn.(*called); ok {
+		c.silent = true
+	}
+	return conn, err
+}
+
+// Accept accepts nothing: it waits for Close.
+func (d *dialOnly) Accept() (net.Conn, error) {
+	<-d.closed
+	return nil, net.ErrClosed
+}
+
+// Close ends Accept. The layer stays open.
+func (d *dialOnly) Close() error {
+	d.once.Do(func() { close(d.closed) })
+	return nil
+}

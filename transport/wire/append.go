@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"holdfast/proto/fields"
+	"holdfast/session"
+)
+
+// Numbers of fields, as in proto/holdfast/v1.
+const (
+	openedField, resumedField, touchedField, closedField = 1, 2, 3, 4
+	answersField, upgradedField, stateField              = 13, 12, 15
+)
+
+// The functions below append answers to requests of a Connect stream, each a field of ServerMessage, in the bytes of
+// protocol buffers. They do what marshalling the message does, without making the message: nearly all messages of a
+// busy node are these.
+
+// AppendOpened appends the answer to an open.
+func AppendOpened(b []byte, seq uint64, g *session.Grant) []byte {
+	return appendGrant(b, openedField, seq, g)
+}
+
+// AppendResumed appends the answer to a resume.
+func AppendResumed(b []byte, seq uint64, g *session.Grant) []byte {
+	return appendGrant(b, resumedField, seq, g)
+}
+
+// AppendUpgraded appends the answer to an upgrade.
+func AppendUpgraded(b []byte, seq uint64, g *session.Grant) []byte {
+	return appendGrant(b, upgradedField, seq, g)
+}
+
+// AppendTouched appends the answer to a touch without failures.
+func AppendTouched(b []byte, seq uint64, safeFor time.Duration) []byte {
+	b, start := fields.Begin(b, touchedField)
+	b = fields.Varint(b, 1, seq)
+	b = appendPromise(b, 2, safeFor)
+	return fields.End(b, start)
+}
+
+// AppendClosed appends the answer to a close.
+func AppendClosed(b []byte, seq uint64) []byte {
+	b, start := fields.Begin(b, closedField)
+	b = fields.Varint(b, 1, seq)
+	return fields.End(b, start)
+}
+
+// AppendState appends a node's state to a ServerMessage.
+func AppendState(b []byte, s session.NodeState) []byte {
+	b, start := fields.Begin(b, stateField)
+	b = fields.Varint(b, 1, uint64(s.Node))
+	b = fields.Varint(b, 2, uint64(ModeProto(s.Mode)))
+	b = fields.Varint(b, 3, s.Index)
+	b = fields.Varint(b, 4, session.MaxBatch)
+	return fields.End(b, start)
+}
+
+// StateSize is how many bytes AppendState appends.
+func StateSize(s session.NodeState) int {
+	var buffer [48]byte
+	return len(AppendState(buffer[:0], s))
+}
+
+// AppendAnswers appends the beginning of an Answers whose messages take so many bytes, with what precedes each.
+func AppendAnswers(b []byte, bytes int) []byte {
+	b = protowire.AppendTag(b, answersField, protowire.BytesType)
+	return protowire.AppendVarint(b, uint64(bytes))
+}
+
+// AnswersSize is how many bytes AppendAnswers appends.
+func AnswersSize(bytes int) int {
+	return protowire.SizeTag(answersField) + protowire.SizeVarint(uint64(bytes))
+}
+
+// AppendAnswer appends the beginning of a message in an Answers that takes so many bytes.
+func AppendAnswer(b []byte, bytes int) []byte {
+	b = protowire.AppendTag(b, 1, protowire.BytesType)
+	return protowire.AppendVarint(b, uint64(bytes))
+}
+
+// AnswerSize is how many bytes a message takes in an Answers.
+func AnswerSize(bytes int) int { return protowire.SizeTag(1) + protowire.SizeBytes(bytes) }
+
+func appendGrant(b []byte, field protowire.Number, seq uint64, g *session.Grant) []byte {
+	b, start := fields.Begin(b, field)
+	b = fields.Varint(b, 1, seq)
+	b = appendSession(b, 2, &g.Session)
+	b = appendToken(b, 3, &g.Token)
+	b = appendPromise(b, 4, g.SafeFor)
+	return fields.End(b, start)
+}
+
+func appendSession(b []byte, field protowire.Number, s *session.Session) []byte {
+	b, start := fields.Begin(b, field)
+	b = fields.Fixed64(b, 1, uint64(s.ID))
+	b = appendPromise(b, 2, s.Timeout)
+	b = fields.Varint(b, 3, uint64(s.Owner))
+	b = fields.Varint(b, 4, s.Attachment)
+	for _, l := range s.Labels {
+		var entry int
+		b, entry = fields.Begin(b, 5)
+		b = appendText(b, 1, l.Key)
+		b = appendText(b, 2, l.Value)
+		b = fields.End(b, entry)
+	}
+	b = fields.Varint(b, 6, protowire.EncodeBool(s.Local))
+	b = fields.Varint(b, 7, s.OpenedIndex)
+	if !s.OpenedAt.IsZero() {
+		b = appendSpan(b, 8, s.OpenedAt.Unix(), int32(s.OpenedAt.Nanosecond()))
+	}
+	return fields.End(b, start)
+}
+
+// appendPromise appends a duration that may be unknown, as [PromiseProto] does.
+func appendPromise(b []byte, field protowire.Number, d time.Duration) []byte {
+	if d < 0 {
+		return b
+	}
+	return appendDuration(b, field, d)
+}
+
+func appendText(b []byte, number protowire.Number, v string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), v)
+}
