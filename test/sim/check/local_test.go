@@ -164,6 +164,14 @@ func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 		{"given up when the promise is over", "L6", add(elsewhere("k1", 65.95))},
 		{"given up within the promise for an open", "L6", add(elsewhere("k1", 65),
 			history.Event{At: at(65.1), Kind: history.Refused, Op: history.Open, Who: "k1", Asked: at(64.5)})},
+		{"given up within the promise while it is closed", "L6", add(elsewhere("k3", 65),
+			history.Event{
+				At: at(64.2), Kind: history.Promised, Who: "k3", ID: expires2, Attachment: 2, Local: true,
+				Until: at(67.9),
+			},
+			history.Event{
+				At: at(64.5), Kind: history.CloseAsked, Who: "k3", ID: expires2, Attachment: 2, Local: true,
+			})},
 		{"a lapse while the node itself is cut off", "context local", all(fault("isolate n2", "n2", 62, 66),
 			drop(history.Silent), lapse(65))},
 		{"a lapse when another client took it", "context local", all(drop(history.Silent), lapse(63.1))},

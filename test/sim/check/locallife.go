@@ -69,7 +69,8 @@ func (l *local) over(x history.Event) bool {
 		l.global != nil || slices.ContainsFunc(l.grants, resumed)
 }
 
-// givenUp checks that a client that holds only local sessions, and opens none, gives none up within a promise (L6).
+// givenUp checks that a client that holds only local sessions, and opens none, gives none up within a promise (L6). A
+// client that has asked for the session's close may go to any node with that.
 func (c locals) givenUp(l *local) {
 	for _, g := range l.elsewhere {
 		c.checked("L6")
@@ -77,7 +78,7 @@ func (c locals) givenUp(l *local) {
 		opens := func(o span) bool {
 			return o.who == g.Who && o.from <= g.At && o.till >= min(l.lost(g), g.At-time.Second)
 		}
-		if c.worldly[g.Who] || slices.ContainsFunc(c.openings, opens) {
+		if c.worldly[g.Who] || l.closing(g) || slices.ContainsFunc(c.openings, opens) {
 			continue
 		}
 		for _, p := range l.promises {
