@@ -1,11 +1,12 @@
 package learner
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tidwall/btree"
 
 	"holdfast/session"
 )
@@ -17,6 +18,9 @@ type waiter interface{ applied(behind error) }
 // applyQueue lets requests wait until this node's state has applied an index (M3), without a goroutine or a timer for
 // each. One goroutine, run, waits for the lowest index of all, and tells the waiters in the order of their indexes, and
 // those of one index in the order in which they came. Safe for concurrent use.
+//
+// The replies of the leader come in the order of the log, but clients may name any index (N4). So n waits cost n log n,
+// whatever they wait for.
 type applyQueue struct {
 	state Progress
 	// bound is Config.LaggingWait.
@@ -25,9 +29,13 @@ type applyQueue struct {
 	wake chan struct{}
 
 	mu sync.Mutex
-	// groups are the waiters, by ascending index. There are no more of them than requests that the node has under way,
-	// which calls.begin bounds. guarded by mu
-	groups []*waitGroup
+	// groups are the waiters, by index; newest is the group that was added to last. guarded by mu
+	groups btree.Map[uint64, *waitGroup]
+	newest *waitGroup
+	// ages has one for each waiter, in the order in which they came, which is the order in which their waits end. The
+	// first told of them have been told, and so have those of groups that are over. guarded by mu
+	ages []age
+	told int
 	// awaited is the index that run waits for, and interrupt ends that wait; 0 and nil while it waits for none. guarded
 	// by mu
 	awaited   uint64
@@ -39,13 +47,14 @@ type applyQueue struct {
 // waitGroup is what waits for one index, in the order in which it came.
 type waitGroup struct {
 	index   uint64
-	waiters []waiting
+	waiters []waiter
+	over    bool // all have been told
 }
 
-type waiting struct {
-	waiter waiter
-	// until is the end of the wait. It is not before that of a waiter that came earlier.
+// age is when a wait of a group ends.
+type age struct {
 	until time.Time
+	group *waitGroup
 }
 
 func newApplyQueue(state Progress, bound time.Duration) *applyQueue {
@@ -58,14 +67,15 @@ func (q *applyQueue) after(index uint64, who waiter) {
 		who.applied(nil)
 		return
 	}
-	until := time.Now().Add(q.bound)
 	q.mu.Lock()
 	if q.ended {
 		q.mu.Unlock()
 		who.applied(session.ErrLagging)
 		return
 	}
-	q.group(index).add(who, until)
+	g := q.group(index)
+	g.waiters = append(g.waiters, who)
+	q.ages = append(q.ages, age{time.Now().Add(q.bound), g})
 	var interrupt context.CancelFunc
 	if index < q.awaited {
 		interrupt = q.interrupt
@@ -79,20 +89,16 @@ func (q *applyQueue) after(index uint64, who waiter) {
 
 // group returns the group of an index. Called with mu held.
 func (q *applyQueue) group(index uint64) *waitGroup {
-	if last := len(q.groups) - 1; last >= 0 && q.groups[last].index == index {
-		return q.groups[last] // replies come in the order of the log
+	if q.newest != nil && q.newest.index == index && !q.newest.over {
+		return q.newest // most replies of a moment are of one entry
 	}
-	i, found := slices.BinarySearchFunc(q.groups, index, func(g *waitGroup, index uint64) int {
-		return cmp.Compare(g.index, index)
-	})
-	if !found {
-		q.groups = slices.Insert(q.groups, i, &waitGroup{index: index})
+	g, ok := q.groups.Get(index)
+	if !ok {
+		g = &waitGroup{index: index}
+		q.groups.Set(index, g)
 	}
-	return q.groups[i]
-}
-
-func (g *waitGroup) add(who waiter, until time.Time) {
-	g.waiters = append(g.waiters, waiting{who, until})
+	q.newest = g
+	return g
 }
 
 // run tells waiters until ctx ends. The waiters that are left then hear session.ErrLagging.
@@ -122,13 +128,8 @@ func (q *applyQueue) run(ctx context.Context) {
 func (q *applyQueue) lowest() (index uint64, until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, g := range q.groups {
-		if first := g.waiters[0].until; until.IsZero() || first.Before(until) {
-			until = first
-		}
-	}
-	if len(q.groups) > 0 {
-		index = q.groups[0].index
+	if index, _, _ = q.groups.Min(); index != 0 {
+		until = q.ages[q.told].until
 	}
 	return index, until
 }
@@ -138,7 +139,8 @@ func (q *applyQueue) await(ctx context.Context, index uint64, until time.Time) {
 	bounded, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	q.mu.Lock()
-	lower := len(q.groups) > 0 && q.groups[0].index < index
+	lowest, _, _ := q.groups.Min()
+	lower := lowest < index
 	if !lower {
 		q.awaited, q.interrupt = index, cancel
 	}
@@ -157,45 +159,53 @@ func (q *applyQueue) tell(now time.Time) {
 	reached, late := q.take(q.state.AppliedIndex(), now)
 	for _, g := range reached {
 		for _, w := range g.waiters {
-			w.waiter.applied(nil)
+			w.applied(nil)
 		}
 	}
 	for _, w := range late {
-		w.waiter.applied(session.ErrLagging)
+		w.applied(session.ErrLagging)
 	}
 }
 
 // take removes the waiters whose index has been applied, and the others whose time is over.
-func (q *applyQueue) take(applied uint64, now time.Time) (reached []*waitGroup, late []waiting) {
+func (q *applyQueue) take(applied uint64, now time.Time) (reached []*waitGroup, late []waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := 0
-	for n < len(q.groups) && q.groups[n].index <= applied {
-		n++
+	for index, g, ok := q.groups.Min(); ok && index <= applied; index, g, ok = q.groups.Min() {
+		q.groups.PopMin()
+		g.over = true
+		reached = append(reached, g)
 	}
-	reached = slices.Clone(q.groups[:n])
-	q.groups = slices.Delete(q.groups, 0, n)
-	q.groups = slices.DeleteFunc(q.groups, func(g *waitGroup) bool {
-		over := 0
-		for over < len(g.waiters) && !g.waiters[over].until.After(now) {
-			over++
+	for ; q.told < len(q.ages); q.told++ {
+		oldest := q.ages[q.told]
+		g := oldest.group
+		if g.over {
+			continue
 		}
-		late = append(late, g.waiters[:over]...)
-		g.waiters = g.waiters[over:]
-		return len(g.waiters) == 0
-	})
+		if oldest.until.After(now) {
+			break
+		}
+		late = append(late, g.waiters[0]) // the oldest of its group
+		g.waiters = g.waiters[1:]
+		if g.over = len(g.waiters) == 0; g.over {
+			q.groups.Delete(g.index)
+		}
+	}
+	if q.told > len(q.ages)/2 { // so that each is moved once at most, on average
+		q.ages, q.told = slices.Delete(q.ages, 0, q.told), 0
+	}
 	return reached, late
 }
 
 // end tells the waiters that are left that this node serves them no more.
 func (q *applyQueue) end() {
 	q.mu.Lock()
-	left := q.groups
-	q.groups, q.ended = nil, true
+	left := q.groups.Values()
+	q.groups, q.newest, q.ages, q.told, q.ended = btree.Map[uint64, *waitGroup]{}, nil, nil, 0, true
 	q.mu.Unlock()
 	for _, g := range left {
 		for _, w := range g.waiters {
-			w.waiter.applied(session.ErrLagging)
+			w.applied(session.ErrLagging)
 		}
 	}
 }

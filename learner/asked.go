@@ -1,6 +1,7 @@
 package learner
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -37,15 +38,18 @@ func (c *connection) Start(r session.Request, done func(session.Grant, error)) b
 		return false
 	}
 	a := &asked{conn: c, request: r, done: done}
-	if c.server.view.AppliedIndex() < seen {
-		if c.server.standing.readOnly() { // the leader would be asked later, and refused at once (N2)
-			done(session.Grant{}, session.ErrReadOnly)
-			return true
-		}
-		c.server.wait.queue.after(seen, a) // N4
+	if c.server.view.AppliedIndex() >= seen {
+		a.ask()
 		return true
 	}
-	a.ask()
+	switch err := c.server.registry.authentic(a.token()); {
+	case errors.Is(err, session.ErrBadCredential): // only who holds a session has seen an index
+		done(session.Grant{}, err)
+	case c.server.standing.readOnly(): // the leader would be asked later, and refused at once (N2)
+		done(session.Grant{}, session.ErrReadOnly)
+	default:
+		c.server.wait.queue.after(seen, a) // N4
+	}
 	return true
 }
 

@@ -3,6 +3,7 @@ package learner
 import (
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -207,4 +208,26 @@ func BenchmarkHeap(b *testing.B) {
 		runtime.KeepAlive(conns)
 	}
 	b.ReportMetric(perSession, "B/session")
+}
+
+// BenchmarkApplyQueue waits for as many indexes as there are waits, none of which is applied.
+func BenchmarkApplyQueue(b *testing.B) {
+	for _, n := range []int{1_000, 30_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				q := newApplyQueue(newFakeView(), time.Second)
+				for i := range n {
+					q.after(uint64(1+(i*7919)%n), noted{log: new(notes)})
+				}
+				begun := time.Now()
+				for range n {
+					q.lowest()
+					q.take(0, begun)
+				}
+				q.take(uint64(n), begun)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/wait")
+		})
+	}
 }

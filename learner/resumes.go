@@ -1,6 +1,7 @@
 package learner
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -42,12 +43,19 @@ func (c *connection) StartResumes(r session.ResumesRequest, done func([]session.
 		outcomes: make([]session.Resumed, len(r.Sessions)),
 	}
 	b.request.Sessions = make([]session.Resuming, 0, len(r.Sessions))
+	waits := c.server.view.AppliedIndex() < r.Seen
 	for i := range r.Sessions {
 		one := &r.Sessions[i]
 		if c.server.local.has(one.ID) {
 			// The token says that the session is global, and this node's state does not show it yet (M5).
 			b.refuse(i, session.ErrLagging)
 			continue
+		}
+		if waits { // only who holds a session has seen an index
+			if err := c.server.registry.authentic(one.Token()); errors.Is(err, session.ErrBadCredential) {
+				b.refuse(i, err)
+				continue
+			}
 		}
 		b.request.Sessions = append(b.request.Sessions, *one)
 		b.at = append(b.at, i)
@@ -56,7 +64,7 @@ func (c *connection) StartResumes(r session.ResumesRequest, done func([]session.
 	switch {
 	case len(b.at) == 0:
 		b.done(b.outcomes)
-	case s.view.AppliedIndex() >= r.Seen:
+	case !waits:
 		b.ask()
 	case s.standing.readOnly(): // the leader would be asked later, and refused at once (N2)
 		b.refuseAll(session.ErrReadOnly)
