@@ -30,29 +30,53 @@ func (l *Layer) Ask(ctx context.Context, address raft.ServerAddress, question []
 	if other := l.elsewhere(want); other != "" && other != host {
 		hosts = []string{other, host}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	told := make(chan asked, len(hosts))
+	for _, at := range hosts { // at the same time: an address where nothing answers costs the other one no time
+		go func() {
+			answer, err := l.askAt(ctx, at, want, question)
+			told <- asked{answer, err}
+		}()
+	}
 	refused := 0
 	var failed error
-	for _, at := range hosts {
-		timeout := l.cfg.HandshakeTimeout
-		if end, ok := ctx.Deadline(); ok {
-			timeout = min(timeout, time.Until(end))
+	for range hosts {
+		a := <-told
+		if a.err == nil {
+			return a.answer, nil
 		}
-		met, err := l.exchange(ctx, at, codeAsk, timeout, question)
-		if err == nil {
-			err = greeting{node: met.Node, directory: met.Directory}.expect(want)
-		}
-		if err == nil {
-			return met.Answer, nil
-		}
-		if errors.Is(err, syscall.ECONNREFUSED) {
+		if errors.Is(a.err, syscall.ECONNREFUSED) {
 			refused++
 		}
-		failed = errors.Join(failed, fmt.Errorf("asking %s: %w", at, err))
+		failed = errors.Join(failed, a.err)
 	}
 	if refused == len(hosts) {
 		return nil, fmt.Errorf("asking %s: %w", address, ErrRefused)
 	}
 	return nil, failed
+}
+
+// asked is what one address has answered.
+type asked struct {
+	answer []byte
+	err    error
+}
+
+// askAt asks the node at one address, which must be the wanted member.
+func (l *Layer) askAt(ctx context.Context, host string, want Directory, question []byte) ([]byte, error) {
+	timeout := l.cfg.HandshakeTimeout
+	if end, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(end))
+	}
+	met, err := l.exchange(ctx, host, codeAsk, timeout, question)
+	if err == nil {
+		err = greeting{node: met.Node, directory: met.Directory}.expect(want)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking %s: %w", host, err)
+	}
+	return met.Answer, nil
 }
 
 // Links returns the connections that a node has opened to this one.

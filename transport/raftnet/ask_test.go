@@ -67,6 +67,15 @@ func TestAsk(t *testing.T) {
 				t.Errorf("asked where Raft has it: %q, %v", got, err)
 			}
 		}
+		gone := layerOn(t, n, "gone", 3, nil)
+		n.Cut("a", "gone")
+		if elsewhere = "gone:1"; true { // nothing answers there
+			if got, err := ask(At("b:1", 2)); err != nil || got == "" {
+				t.Errorf("asked where Raft has it, and where nothing answers: %q, %v", got, err)
+			}
+		}
+		elsewhere = "c:1"
+		closeAll(t, gone)
 		synctest.Wait()
 		if len(accepted) != 0 || b.Links(1) != (Links{}) {
 			t.Error("a question was given to Raft, or counts as a connection of its")
