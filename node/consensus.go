@@ -200,7 +200,8 @@ func newLeadership() *leadership {
 	return l
 }
 
-// pause waits for a change of leadership, at most for a time, or until ctx ends.
+// pause waits for a change of leadership, at most for a time, or until ctx ends. Only the goroutine that looks for
+// changes may call it: of a change there is one token.
 func (l *leadership) pause(ctx context.Context, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

@@ -213,7 +213,7 @@ func (t *terms) followSelf(ctx context.Context, tracker *leader.Tracker) {
 		err := t.followPipe(ctx, tracker)
 		if ctx.Err() == nil {
 			t.options.Logger.Debug("link to the own tracker ended", "error", err)
-			t.consensus.watch.pause(ctx, t.cfg.Sessions.HeartbeatInterval/retryFraction)
+			_ = session.Sleep(ctx, t.cfg.Sessions.HeartbeatInterval/retryFraction) // ctx is looked at above
 		}
 	}
 }
