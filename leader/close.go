@@ -40,8 +40,8 @@ func (c *closes) submit() {
 		return
 	}
 	c.batch, c.wanted = nil, nil
-	q.log.Submit(q.closer.command(session.CauseClosed, batch), func(result session.Result, err error) {
-		if err = q.closer.conclude(batch, &result, err); err == nil {
+	q.closer.submit(session.CauseClosed, batch, func(result session.Result, err error) {
+		if err == nil {
 			err = q.decided(&result)
 		}
 		for i := range wanted {

@@ -1,8 +1,10 @@
 package leader_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +89,58 @@ func TestE3EveryShardHasItsTurn(t *testing.T) {
 		}
 		if got[1] != 2*session.MaxCloseBatch || got[2] != 2*session.MaxCloseBatch {
 			t.Errorf("the first four batches have %v sessions by node, want two batches of each", got)
+		}
+	})
+}
+
+// E3: a shard for which a batch had no room begins the next batch. The sessions of node 1 fill the first batch exactly,
+// so the next one belongs to node 2, which got nothing of the first, and not to node 3.
+func TestE3NoShardLosesItsTurn(t *testing.T) {
+	inBubble(t, voters(1), func(w *world) {
+		const n = session.MaxCloseBatch
+		for i := range session.ID(n) {
+			w.has(1<<56|(i+1)<<10, 1)
+		}
+		for i := range session.ID(2 * n) {
+			w.has(2<<56|(i+1)<<10, 1)
+			w.has(3<<56|(i+1)<<10, 1)
+		}
+		w.join(1, prompt)
+		defer w.run()()
+		w.at(4250 * ms)
+		w.alive()
+		var got []session.Node
+		for _, batch := range w.found {
+			got = append(got, batch[0].ID.Node())
+		}
+		if want := []session.Node{1, 2, 3, 2, 3}; !slices.Equal(got, want) {
+			t.Errorf("batches of the nodes %v, want %v", got, want)
+		}
+	})
+}
+
+// E3: batches reach the log in the order in which they were found, so the sessions of a shard end in the order in which
+// they came due, and those of a batch in the order of their ids.
+func TestE3BatchesKeepTheirOrder(t *testing.T) {
+	inBubble(t, voters(1), func(w *world) {
+		for i := range session.ID(10 * session.MaxCloseBatch) {
+			w.has(1<<56|(i+1)<<10, 1)
+		}
+		w.join(1, prompt)
+		defer w.run()()
+		w.at(4250 * ms)
+		w.alive()
+		closes, _ := proposed[session.CloseSessions](w.log)
+		if len(closes) != len(w.found) || len(closes) != 10 {
+			t.Fatalf("%d commands of %d batches, want 10", len(closes), len(w.found))
+		}
+		for i, c := range closes {
+			if !slices.Equal(c.Sessions, w.found[i]) {
+				t.Errorf("command %d begins with %v, batch %d with %v", i, c.Sessions[0].ID, i, w.found[i][0].ID)
+			}
+			if !slices.IsSortedFunc(c.Sessions, func(a, b session.Closing) int { return cmp.Compare(a.ID, b.ID) }) {
+				t.Errorf("command %d is not in the order of the ids", i)
+			}
 		}
 	})
 }

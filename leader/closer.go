@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"context"
 	"errors"
 
 	"holdfast/session"
@@ -17,17 +16,11 @@ type closer struct {
 	stats      *counters
 }
 
-// close proposes to end a batch, and returns what came of it.
-func (c *closer) close(ctx context.Context, cause session.Cause, batch []session.Closing) (session.Result, error) {
-	result, err := c.log.Propose(ctx, c.command(cause, batch))
-	return result, c.conclude(batch, &result, err)
-}
-
-// command returns the command that ends a batch.
-func (c *closer) command(cause session.Cause, batch []session.Closing) session.CloseSessions {
-	return session.CloseSessions{
+// submit proposes to end a batch, and calls done with what came of it, as [Log.Submit] does.
+func (c *closer) submit(cause session.Cause, batch []session.Closing, done func(session.Result, error)) {
+	c.log.Submit(session.CloseSessions{
 		Term: c.term.number, Cause: cause, Credited: c.heartbeats.credit(), MS: c.wall.ms(), Sessions: batch,
-	}
+	}, func(result session.Result, err error) { done(result, c.conclude(batch, &result, err)) })
 }
 
 // conclude takes in what came of a batch. It takes back the marks of sessions that the state machine left alone, and

@@ -1,8 +1,8 @@
 package leader
 
 import (
-	"context"
-	"sync"
+	"cmp"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -11,8 +11,9 @@ import (
 	"holdfast/session"
 )
 
-// maxFlights is the number of entries of expired sessions that are proposed at a time.
-const maxFlights = 4
+// maxFlights is the number of commands of expired sessions that are proposed at a time: those of the entry on its way,
+// and as many for the next one.
+const maxFlights = 8
 
 // expirer finds the sessions that are due, waits for a good round that their owners have answered, and ends them
 // (E1-E4). It belongs to the goroutine of [Tracker.Run].
@@ -38,12 +39,12 @@ type expirer struct {
 	// first is the shard with which the next batch begins.
 	first int
 
-	flights sync.WaitGroup
-	flying  atomic.Int32
+	// flying counts the commands that are not decided yet.
+	flying atomic.Int32
 }
 
 // poll moves what has come due to the due lists, and proposes to end the sessions that may expire now.
-func (x *expirer) poll(ctx context.Context) {
+func (x *expirer) poll() {
 	now, states := x.heartbeats.owners()
 	if x.sift(now, states) == 0 && !x.more && !x.turned(states) {
 		return
@@ -61,12 +62,7 @@ func (x *expirer) poll(ctx context.Context) {
 		if x.found != nil {
 			x.found(batch)
 		}
-		x.flying.Add(1)
-		x.flights.Go(func() {
-			x.expire(ctx, batch)
-			x.flying.Add(-1)
-			x.wake.set()
-		})
+		x.expire(batch)
 	}
 }
 
@@ -97,7 +93,10 @@ func (x *expirer) turned(states *ownerStates) bool {
 }
 
 // take pops and marks at most limit sessions that may expire (E3). The shards have their turns: the next batch begins
-// with the shard after the one that this batch did not empty.
+// with the shard for which this batch had no room, or with the one after it if this batch has sessions of that shard.
+//
+// The batch is in the order of the ids, so that the state finds neighbours together. Its sessions end in one entry, so
+// none of them ends before another.
 func (x *expirer) take(now time.Duration, states *ownerStates, limit int) []session.Closing {
 	var batch []session.Closing
 	clear(x.owners[:])
@@ -122,30 +121,47 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) []sess
 	for i := range shardCount {
 		s := &x.registry.shards[(first+i)%shardCount]
 		s.mu.Lock()
-		full := x.more
+		full, had := x.more, len(batch)
 		s.queue.Take(now, judge)
 		if x.more && !full && limit > 0 {
-			x.first = (first + i + 1) % shardCount
+			x.first = (first + i) % shardCount
+			if len(batch) > had {
+				x.first = (x.first + 1) % shardCount
+			}
 		}
 		if bucket, ok := s.queue.Next(); ok {
 			x.wants.until(bucket)
 		}
 		s.mu.Unlock()
 	}
+	slices.SortFunc(batch, func(a, b session.Closing) int { return cmp.Compare(a.ID, b.ID) })
 	return batch
 }
 
-// expire proposes to end the sessions of a batch. It logs a refusal, because no caller can do more: the marks are taken
-// back, and the sessions come due again.
-func (x *expirer) expire(ctx context.Context, batch []session.Closing) {
-	result, err := x.closer.close(ctx, session.CauseExpired, batch)
-	if err != nil {
-		x.logger.Warn("expiry not decided", "sessions", len(batch), "term", x.term, "error", err)
-		return
-	}
-	for _, ended := range result.Closed {
+// expire proposes to end the sessions of a batch. It does not wait for the outcome, and batches reach the log in the
+// order of the calls: so the sessions of a shard end in the order in which they came due (E3). The proposal outlives
+// the tracker, because only its outcome says whether the marks are taken back (E4). expire logs a refusal, because no
+// caller can do more: the marks are taken back, and the sessions come due again.
+func (x *expirer) expire(batch []session.Closing) {
+	x.flying.Add(1)
+	x.closer.submit(session.CauseExpired, batch, func(result session.Result, err error) {
+		if err != nil {
+			x.logger.Warn("expiry not decided", "sessions", len(batch), "term", x.term, "error", err)
+		} else {
+			x.stats.expired.Add(ends(result.Closed))
+		}
+		x.flying.Add(-1)
+		x.wake.set()
+	})
+}
+
+// ends returns how many sessions of a command ended.
+func ends(closed []bool) uint64 {
+	n := uint64(0)
+	for _, ended := range closed {
 		if ended {
-			x.stats.expired.Add(1)
+			n++
 		}
 	}
+	return n
 }

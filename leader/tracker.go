@@ -157,10 +157,7 @@ func (t *Tracker) Applied(index, _ uint64, changes []session.Change) {
 
 // lead runs rounds and expiry until the term is over.
 func (t *Tracker) lead(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
 	x := t.expirer()
-	defer x.flights.Wait()
-	defer cancel()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -169,7 +166,7 @@ func (t *Tracker) lead(ctx context.Context) error {
 		}
 		t.heartbeats.reconfigure()
 		t.heartbeats.judge()
-		x.poll(ctx)
+		x.poll()
 		timer.Reset(t.heartbeats.begin(x.wants))
 		select {
 		case <-ctx.Done():
