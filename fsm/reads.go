@@ -93,6 +93,14 @@ func (s *State) Requests() int {
 	return s.tables.requests.size()
 }
 
+// PartOfRequests returns the highest index, at most upTo, such that a [session.ForgetRequests] up to it forgets at most
+// so many request ids, and those that the same entry added as the last of them. It is upTo when there are no more.
+func (s *State) PartOfRequests(upTo uint64, most int) uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.tables.requests.part(upTo, most)
+}
+
 // Room returns nil when the present state has room for c, or c adds nothing; otherwise a [session.LimitError]. It
 // spares the log entries of commands that would be refused. Only applying the entry decides (O4).
 func (s *State) Room(c session.Command) error {

@@ -115,6 +115,19 @@ func (q *requests) dropOldest() {
 	}
 }
 
+// part returns the index of the most-th request from the oldest on, or upTo if there are fewer requests up to upTo.
+func (q *requests) part(upTo uint64, most int) uint64 {
+	for r := range q.all {
+		if r.index > upTo {
+			break
+		}
+		if most--; most <= 0 {
+			return r.index
+		}
+	}
+	return upTo
+}
+
 // all calls yield for the requests, the oldest first, until it returns false.
 func (q *requests) all(yield func(request) bool) {
 	for at, left := q.first, q.count; left > 0; left-- {

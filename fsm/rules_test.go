@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -156,6 +157,30 @@ func TestO2ForgetRequests(t *testing.T) {
 	}
 	if again := r.open(t, opening(2)); again.ID != second.ID {
 		t.Errorf("request of index 2 was forgotten up to index 1: %v, want %v", again.ID, second.ID)
+	}
+}
+
+// O2: the request ids are told in parts of whole entries, and at the end a part ends where it was asked for.
+func TestO2PartsOfRequests(t *testing.T) {
+	r := newReplica()
+	const entries, each = 6, 300
+	for entry := range entries {
+		var opens []session.Command
+		for i := range each {
+			opens = append(opens, openNumber(entry*each+i))
+		}
+		r.apply(t, 1, opens...)
+	}
+	upTo := r.next - 2 // the last entry is younger
+	var got []int
+	for part := uint64(0); part < upTo; {
+		part = r.PartOfRequests(upTo, 2*each-1)
+		before := r.Requests()
+		r.do(t, session.ForgetRequests{UpToIndex: part})
+		got = append(got, before-r.Requests())
+	}
+	if want := []int{2 * each, 2 * each, each}; !slices.Equal(got, want) || r.Requests() != each {
+		t.Errorf("forgot %v, and %d are left, want %v and %d", got, r.Requests(), want, each)
 	}
 }
 

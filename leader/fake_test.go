@@ -252,6 +252,8 @@ type world struct {
 	log     *log
 	tracker *leader.Tracker
 	streams map[session.Node]uint64
+	// part, if set, is the tracker's Config.Part.
+	part func(upTo uint64, most int) uint64
 	// written is the newest form of log entries that the leader has applied.
 	written atomic.Uint32
 
@@ -284,6 +286,12 @@ func newWorld(t *testing.T, members []session.Member) *world {
 		Limits:  session.Limits{Min: long, Max: 40 * time.Second},
 		Room:    func(session.Command) error { return locked(w.view, func() error { return w.view.full }) },
 		Written: w.written.Load,
+		Part: func(upTo uint64, most int) uint64 {
+			if w.part == nil {
+				return upTo
+			}
+			return w.part(upTo, most)
+		},
 		Expires: func(found []session.Closing) { w.found = append(w.found, found) },
 	}, w.log, w.view)
 	return w

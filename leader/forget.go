@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -19,7 +20,9 @@ type forgetter struct {
 	logger     hclog.Logger
 	// timeout is the largest timeout that the leader gives; margin covers the last rounds of a session.
 	timeout, margin time.Duration
-	opens           openMarks
+	// part is [Config.Part].
+	part  func(upTo uint64, most int) uint64
+	opens openMarks
 }
 
 // opened notes opens by the entry at index.
@@ -48,14 +51,25 @@ func (f *forgetter) run(ctx context.Context, committed uint64) {
 		case <-timer.C:
 		}
 		if index, ok := f.opens.older(f.heartbeats.now() - f.age()); ok {
-			result, err := f.log.Propose(ctx, session.ForgetRequests{UpToIndex: index})
-			if err == nil && result.Err == nil {
+			if err := f.forget(ctx, index); err == nil {
 				f.opens.drop(index)
 			} else {
 				f.logger.Debug("request ids not forgotten", "index", index, "term", f.term.number, "error", err)
 			}
 		}
 		timer.Reset(f.opens.width)
+	}
+}
+
+// forget forgets the request ids up to an index, in parts. The next part is proposed when this node has applied the one
+// before, so opens go into the entries between two parts.
+func (f *forgetter) forget(ctx context.Context, upTo uint64) error {
+	for {
+		part := f.part(upTo, session.MaxForget)
+		result, err := f.log.Propose(ctx, session.ForgetRequests{UpToIndex: part})
+		if err = cmp.Or(err, result.Err); err != nil || part >= upTo {
+			return err
+		}
 	}
 }
 

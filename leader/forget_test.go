@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,6 +51,29 @@ func TestO2Again(t *testing.T) {
 		_, at := proposed[session.ForgetRequests](w.log)
 		if len(at) < 2 || at[len(at)-1] < 5*time.Minute {
 			t.Errorf("proposed at %v, want again until it was applied", at)
+		}
+	})
+}
+
+// O2: the request ids are forgotten in parts, each after the former one was applied, so that opens never wait for
+// many. The state here remembers three parts up to entry 12.
+func TestO2ForgottenInParts(t *testing.T) {
+	inBubble(t, voters(1), func(w *world) {
+		w.view.commit, w.log.index = 12, 12
+		w.part = func(upTo uint64, most int) uint64 {
+			if most != session.MaxForget {
+				t.Errorf("a part of %d, want %d", most, session.MaxForget)
+			}
+			forgotten, _ := proposed[session.ForgetRequests](w.log)
+			return min(upTo, uint64(len(forgotten)+1)*5)
+		}
+		w.join(1, prompt)
+		defer w.run()()
+		w.at(time.Minute)
+		forgotten, _ := proposed[session.ForgetRequests](w.log)
+		if want := []session.ForgetRequests{{UpToIndex: 5}, {UpToIndex: 10}, {UpToIndex: 12}}; !slices.Equal(forgotten,
+			want) {
+			t.Errorf("forgotten %v, want %v", forgotten, want)
 		}
 	})
 }

@@ -30,6 +30,9 @@ type Config struct {
 	// Room returns a [session.LimitError] if the state that this node has applied has no room for what a command would
 	// add (O4). It must be safe for concurrent use and return at once. Nil means that there is always room.
 	Room func(session.Command) error
+	// Part returns the highest index, at most upTo, such that forgetting the request ids up to it forgets about so many,
+	// as the state that this node has applied has them. It must be safe for concurrent use and return at once. Nil means upTo itself.
+	Part func(upTo uint64, most int) uint64
 	// Written, if set, returns the newest form of log entries that this node has applied ([session.LogVersion]): every
 	// member reads that form. It must be safe for concurrent use and return at once.
 	Written func() uint32
@@ -85,7 +88,7 @@ func New(cfg Config, log Log, view View) *Tracker {
 	}
 	t.forgetter = &forgetter{
 		log: log, term: t.term, heartbeats: t.heartbeats, registry: t.registry, logger: cfg.Logger,
-		timeout: cfg.Limits.Max, margin: 4 * cfg.Interval,
+		timeout: cfg.Limits.Max, margin: 4 * cfg.Interval, part: cfg.Part,
 		opens: openMarks{width: max(cfg.Limits.Max/8, cfg.Interval)},
 	}
 	t.requests = &requests{
@@ -113,6 +116,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Room == nil {
 		c.Room = func(session.Command) error { return nil }
+	}
+	if c.Part == nil {
+		c.Part = func(upTo uint64, _ int) uint64 { return upTo }
 	}
 	if c.Written == nil {
 		c.Written = func() uint32 { return 0 }

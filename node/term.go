@@ -142,6 +142,7 @@ func (t *terms) configure(term uint64) leader.Config {
 		ExpiryInterval: t.cfg.Sessions.ExpiryInterval,
 		Limits:         t.cfg.Sessions.Limits(),
 		Room:           t.view.Room,
+		Part:           t.view.PartOfRequests,
 		Written:        t.view.LogVersion,
 		Logger:         t.options.Logger,
 		Clock:          t.options.Clock,

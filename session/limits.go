@@ -19,6 +19,8 @@ const (
 	MaxTouchBatch = 10_000
 	// MaxCloseBatch is the number of sessions that one [CloseSessions] ends.
 	MaxCloseBatch = 1024
+	// MaxForget is about how many request ids one [ForgetRequests] of a leader forgets.
+	MaxForget = 4096
 	// MaxBatch is the number of requests in one message of a client, and the number of sessions that one
 	// [MoveSessions] moves.
 	MaxBatch = 1024

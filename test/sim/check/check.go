@@ -74,6 +74,7 @@ func Check(events []history.Event, b Bounds) Result {
 	j.settleTerms()
 	replicas{j}.check(events)
 	liveness{j}.wanting(events)
+	sequence{j}.check()
 	locals{j}.check()
 	modes{j}.check()
 	reads{j}.check()

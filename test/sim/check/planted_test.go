@@ -75,6 +75,41 @@ func TestEarlyIsFound(t *testing.T) {
 	})
 }
 
+// another is the life of a session that the leader finds expired 0.1 s before the first one, and ends at an index.
+func another(index uint64) plant {
+	const other, ms = id + 3, time.Millisecond
+	return add(
+		history.Event{
+			At: 36 * second, Kind: history.AppliedOpen, Who: "n1", Node: 2, ID: other, Attachment: 9, Index: 6, Term: 2,
+			Timeout: timeout,
+		},
+		history.Event{At: at(40.152), Kind: history.Decided, Who: "n1", ID: other, Attachment: 9, Term: 2},
+		history.Event{
+			At: at(40.261), Kind: history.AppliedEnd, Who: "n1", Node: 2, ID: other, Attachment: 9, Index: index, Term: 2,
+			Timeout: timeout, Cause: session.CauseExpired,
+			Certificate: &session.Certificate{Term: 2, LastTouchAge: 4150 * ms},
+		},
+	)
+}
+
+// TestExpiriesThatPassEachOtherAreFound plants a batch that reaches the log before an earlier one (E3). In one entry, and
+// in the order of the decisions, the same ends are counted and found right.
+func TestExpiriesThatPassEachOtherAreFound(t *testing.T) {
+	words := "ended by entry 7, before entry 8"
+	mustFind(t, another(8)(good()), "E3", words)
+	for _, index := range []uint64{6, 7} {
+		r := Check(sorted(another(index)(good())), bounds())
+		if r.Checked["E3 sequence"] != 1 {
+			t.Errorf("%d sequences checked, want 1", r.Checked["E3 sequence"])
+		}
+		for _, v := range r.Violations {
+			if v.Invariant == "E3" {
+				t.Error(v)
+			}
+		}
+	}
+}
+
 // TestLateIsFound plants expiries that come too late.
 func TestLateIsFound(t *testing.T) {
 	findAll(t, []wrong{
