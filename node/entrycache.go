@@ -81,8 +81,9 @@ func (c *entryCache) keep(log *raft.Log) {
 	c.bytes += size
 }
 
-// DeleteRange deletes entries. Raft writes and deletes on one goroutine at a time, so nothing is cached again until it
-// returns, and no reader finds a deleted entry in memory.
+// DeleteRange deletes entries. No reader finds a deleted entry in memory: only writes are cached, and while a range is
+// deleted Raft writes none of its entries. It cuts off the end of the log on the goroutine that writes, and the start,
+// after a snapshot, on another one while newer entries are written.
 func (c *entryCache) DeleteRange(first, last uint64) error {
 	c.mu.Lock()
 	c.newest, c.bytes = nil, 0
