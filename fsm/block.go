@@ -260,11 +260,12 @@ func (c *cursor) put(record []byte, far string, replace bool) { //nolint:revive 
 	b.records = slices.Replace(b.records, c.at, end, record...)
 }
 
-// remove removes the record of the cursor. The block must be of the present era.
-func (c *cursor) remove() {
+// cut removes the record of the cursor, which is then before the next one. The block must be of the present era, and
+// needs to be trimmed.
+func (c *cursor) cut() {
 	c.dropFar()
 	c.block.records = slices.Delete(c.block.records, c.at, c.next)
-	c.block.trim()
+	c.next, c.parts, c.rest = c.at, 0, nil
 }
 
 func (c *cursor) dropFar() {

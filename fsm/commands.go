@@ -145,17 +145,20 @@ func (s *step) close(c session.CloseSessions) []bool {
 	if c.Term != s.term {
 		return closed
 	}
+	d := drops{sessions: &s.sessions}
+	defer d.end()
+	var r storedSession
 	for i, named := range c.Sessions {
-		r, ok := s.session(named.ID)
+		ok := d.find(named.ID, &r)
 		if !ok || r.attachment != named.Attachment {
 			continue
 		}
-		cert := &certificate{
+		cert := certificate{
 			id: r.id, number: s.issued, term: s.term, index: s.index, cause: c.Cause, owner: r.owner,
 			age: packAge(named.LastTouchAge), credited: packCredited(c.Credited), ms: c.MS,
 		}
-		s.dropSession(r)
-		s.addCertificate(cert)
+		s.dropSession(&d, &r)
+		s.addCertificate(&cert)
 		closed[i] = true
 		s.changes = append(s.changes, session.Change{
 			Kind: session.Ended, Session: r.session(), Certificate: cert.session(),

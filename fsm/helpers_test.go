@@ -165,3 +165,12 @@ func (q *requests) list() []request {
 	q.all(func(r request) bool { all = append(all, r); return true })
 	return all
 }
+
+// drop drops a session.
+func (s *sessions) drop(id session.ID) {
+	d := drops{sessions: s}
+	defer d.end()
+	if d.find(id, &storedSession{}) {
+		d.drop()
+	}
+}

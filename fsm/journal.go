@@ -3,35 +3,54 @@ package fsm
 import (
 	"slices"
 
-	"github.com/tidwall/btree"
+	"holdfast/session"
 )
 
-// journal keeps items in the order in which they were added, drops the oldest first, and finds each by its key. A copy
-// of the items slice never changes: items are only appended behind its end and cut off before its beginning.
-type journal[T any] struct {
-	items []*T // oldest first
-	byKey *btree.BTreeG[*T]
+// certificates keep certificates in the order in which they were issued, drop the oldest first, and find each by the
+// id of its session. A copy of the items never changes: items are only appended behind its end and cut off before its
+// beginning.
+type certificates struct {
+	items []*certificate // oldest first
+	byID  map[session.ID]*certificate
 	cut   int // number of items cut off since items was last copied
+	// spare is room for the next certificates. They are made many at a time: a storm ends thousands of sessions.
+	spare []certificate
 }
 
-func newJournal[T any](less func(a, b *T) bool) journal[T] {
-	return journal[T]{byKey: newTree(less)}
+// certificatePage is the number of certificates that are made at a time.
+const certificatePage = 128
+
+func newCertificates() certificates {
+	return certificates{byID: make(map[session.ID]*certificate)}
 }
 
-func (j *journal[T]) add(item *T) {
+// freeze returns a copy of the items. It finds nothing.
+func (j *certificates) freeze() certificates { return certificates{items: j.items} }
+
+// add keeps a copy of c.
+func (j *certificates) add(c *certificate) {
+	if len(j.spare) == 0 {
+		j.spare = make([]certificate, certificatePage)
+	}
+	item := &j.spare[0]
+	j.spare = j.spare[1:]
+	*item = *c
 	j.items = append(j.items, item)
-	j.byKey.Set(item)
+	j.byID[item.id] = item
 }
 
-// dropOldest removes the oldest item. The journal must not be empty.
-func (j *journal[T]) dropOldest() {
-	j.byKey.Delete(j.items[0])
+// dropOldest removes the oldest item. There must be one.
+func (j *certificates) dropOldest() {
+	delete(j.byID, j.items[0].id)
 	j.items = j.items[1:]
 	if j.cut++; j.cut > len(j.items) {
-		// Without this copy a journal that was long once would keep the memory of all dropped items.
+		// Without this copy, items that were many once would keep the memory of all dropped ones.
 		j.items, j.cut = slices.Clone(j.items), 0
 	}
 }
 
-// find returns the item with the key of probe.
-func (j *journal[T]) find(probe *T) (*T, bool) { return j.byKey.Get(probe) }
+// find returns the certificate of a session.
+func (j *certificates) find(id session.ID) (*certificate, bool) {
+	c, ok := j.byID[id]
+	return c, ok
+}

@@ -109,28 +109,6 @@ func (s *sessions) add(r *storedSession) *block {
 	return b
 }
 
-// drop removes a session.
-func (s *sessions) drop(id session.ID) {
-	b := s.covering(id)
-	if b == nil {
-		return
-	}
-	c := b.walk()
-	if !c.find(id) {
-		return
-	}
-	s.count--
-	if c.at == 0 && c.next == len(b.records) {
-		s.blocks.Delete(b.base.id)
-		return
-	}
-	c.block = s.own(b)
-	c.remove()
-	if len(c.block.records) < blockSize/4 {
-		s.merge(c.block)
-	}
-}
-
 // own returns b, or a copy in its place if b is shared.
 func (s *sessions) own(b *block) *block {
 	if b.era != s.era {

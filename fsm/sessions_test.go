@@ -91,6 +91,8 @@ func TestSessionsAreLikeAMap(t *testing.T) {
 				}
 				s.drop(r.id)
 				delete(want, r.id)
+			case 6, 7:
+				dropMany(t, &s, want)
 			default:
 				given := *r
 				old, replaced := s.set(&given)
@@ -108,6 +110,34 @@ func TestSessionsAreLikeAMap(t *testing.T) {
 			checkSessions(t, &one.view, one.want)
 		}
 	})
+}
+
+// dropMany looks for many sessions as one command does, in the order of their ids or in any order, some of them twice
+// and some that do not exist, and drops most of them.
+func dropMany(t *rapid.T, s *sessions, want map[session.ID]storedSession) {
+	ids := slices.Sorted(maps.Keys(want))
+	if len(ids) == 0 {
+		return
+	}
+	ids = slices.Clip(ids[rapid.IntRange(0, len(ids)-1).Draw(t, "first"):])
+	for range rapid.IntRange(0, 5).Draw(t, "others") {
+		other := rapid.SampledFrom(ids).Draw(t, "id") + session.ID(rapid.IntRange(-1, 1).Draw(t, "beside"))
+		ids = append(ids, other)
+	}
+	if slices.Sort(ids); rapid.Bool().Draw(t, "shuffled") {
+		ids = rapid.Permutation(ids).Draw(t, "ids")
+	}
+	d := drops{sessions: s}
+	for _, id := range ids {
+		var r storedSession
+		if found := d.find(id, &r); found != contains(want, id) || found && !reflect.DeepEqual(r, want[id]) {
+			t.Fatalf("found %+v, %v; want %+v", r, found, want[id])
+		} else if found && rapid.IntRange(0, 3).Draw(t, "drop") > 0 {
+			d.drop()
+			delete(want, id)
+		}
+	}
+	d.end()
 }
 
 func contains(m map[session.ID]storedSession, id session.ID) bool {

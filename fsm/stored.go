@@ -1,12 +1,6 @@
 package fsm
 
-import (
-	"cmp"
-
-	"github.com/tidwall/btree"
-
-	"holdfast/session"
-)
+import "holdfast/session"
 
 // storedSession is what the tables keep of a session. They keep it packed (see [block]), so a storedSession is a copy.
 type storedSession struct {
@@ -83,9 +77,3 @@ type request struct {
 	session session.ID
 	index   uint64
 }
-
-func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {
-	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
-}
-
-func byCertificateID(a, b *certificate) bool { return cmp.Less(a.id, b.id) }

@@ -17,7 +17,7 @@ type tables struct {
 	key      session.Key
 	requests requests
 	// certificates are the newest certificateLimit certificates.
-	certificates journal[certificate]
+	certificates certificates
 	// issued counts the certificates ever issued, so it is the number of the next.
 	issued uint64
 	// capacity bounds what opens and upgrades add (O4).
@@ -35,7 +35,7 @@ func newTables() *tables {
 	return &tables{
 		sessions:     newSessions(),
 		requests:     newRequests(),
-		certificates: newJournal(byCertificateID),
+		certificates: newCertificates(),
 	}
 }
 
@@ -45,7 +45,8 @@ func newTables() *tables {
 func (t *tables) freeze() tables {
 	frozen := *t
 	frozen.sessions, frozen.requests = t.sessions.freeze(), t.requests.freeze()
-	frozen.certificates.byKey, frozen.scratch = nil, nil
+	frozen.certificates = t.certificates.freeze()
+	frozen.scratch = nil
 	return frozen
 }
 
@@ -54,7 +55,7 @@ func (t *tables) session(id session.ID) (*storedSession, bool) {
 }
 
 func (t *tables) certificate(id session.ID) (*certificate, bool) {
-	return t.certificates.find(&certificate{id: id})
+	return t.certificates.find(id)
 }
 
 // expired returns the error for a session that does not exist.
@@ -109,8 +110,9 @@ func (t *tables) putSession(r *storedSession) {
 	t.bytes += r.cost()
 }
 
-func (t *tables) dropSession(r *storedSession) {
-	t.sessions.drop(r.id)
+// dropSession drops the session r that d has found.
+func (t *tables) dropSession(d *drops, r *storedSession) {
+	d.drop()
 	t.remove(r.canonical(t.scratch))
 	t.bytes -= r.cost()
 }
