@@ -68,10 +68,14 @@
 // timeout T, a node owes an answer from T/3 after the client sent the last touch that the node answered. Then two other
 // nodes can be given T/4 each; client/internal/core/silence.go has the arithmetic.
 //
+// While a call waits, the client asks a node that has said nothing for a second for a sign of life, and leaves it when
+// it gives none within 0.75 s. A node that waits for the election of a leader answers that, and is kept.
+//
 // A round goes over all servers in random order, and comes to the server that served last at its end. Each round
 // resolves names again, to all their addresses. The client begins the next attempt to connect when the one before has
 // failed, or has taken [Config].HedgeDelay, and uses the first connection that is up. After a round without success the
-// client waits: a back-off with full jitter, on top of the wait that a server asked for.
+// client waits: a back-off with full jitter, on top of the wait that a server asked for. When a node has answered in a
+// round, the round does not wait for an attempt that hangs.
 //
 // A client learns the addresses of nodes that it was not configured with: it asks the node that serves it for the
 // members of the cluster when it has connected for the first time, and rarely from then on. A round comes to these

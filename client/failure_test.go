@@ -245,7 +245,7 @@ func TestAStalledNodeIsUnreachable(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		c.node(1).refuseAll(errMute)
-		ctx, cancel := context.WithTimeout(t.Context(), core.MaxSilence+time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), core.AskAfter+core.SignWithin+time.Millisecond)
 		defer cancel()
 		if _, err := cl.Open(ctx, SessionOptions{Timeout: 10 * time.Second}); !errors.Is(err, ErrUnreachable) ||
 			!errors.Is(err, core.ErrStalled) {

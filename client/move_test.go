@@ -104,8 +104,8 @@ func TestMovesWhenRequestsAreNotAnswered(t *testing.T) {
 			})
 		}
 		s := mustOpen(t, cl, 12*time.Second)
-		if got := time.Since(c.start); got != core.MaxSilence {
-			t.Errorf("opened after %v, want %v", got, core.MaxSilence)
+		if got, want := time.Since(c.start), core.AskAfter+core.SignWithin; got != want {
+			t.Errorf("opened after %v, want %v", got, want)
 		}
 		if s.Err() != nil {
 			t.Error(s.Err())

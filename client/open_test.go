@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/client/internal/core"
 	"holdfast/client/internal/window"
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -285,12 +286,12 @@ func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
 		s, other := mustOpen(t, cl, 6*time.Second), mustOpen(t, cl, 6*time.Second)
 		n := c.node(1)
 		n.refuse("close", errMute)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), core.AskAfter-time.Millisecond)
 		defer cancel()
 		if err := s.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Close: got %v", err)
 		}
-		<-s.Done()
+		<-s.Done() // nobody waits for the answer any more, so the node is not asked for a sign of life
 		n.record()
 		time.Sleep(3 * time.Second)
 		synctest.Wait()

@@ -1,11 +1,15 @@
 package client
 
 import (
+	"context"
+	"net"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"holdfast/client/internal/core"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -112,6 +116,33 @@ func TestConnectAttemptsAreHedged(t *testing.T) {
 	}
 }
 
+// A round is over although an attempt to connect hangs, when other nodes have answered: they may have a leader by now.
+func TestANodeThatHangsHoldsUpNoRound(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 3, 3)
+		s := mustOpen(t, cl, 12*time.Second)
+		frozen := c.owner(s)
+		for _, n := range c.others(frozen) {
+			n.refuseAll(session.ErrNoLeader)
+		}
+		c.set(func() { frozen.hang = true })
+		frozen.down()
+		begun := time.Now()
+		time.Sleep(time.Second)
+		for _, n := range c.others(frozen) {
+			n.heal()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := cl.Open(ctx, SessionOptions{Timeout: 12 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Since(begun); got >= 2*time.Second { // a sixth of the timeout
+			t.Errorf("opened after %v, when the attempt that hangs was given up", got)
+		}
+	})
+}
+
 // The client uses the first connection that is up and closes the others. It tries those again when the first one does
 // not serve.
 func TestTheFirstConnectionWinsTheRace(t *testing.T) {
@@ -134,6 +165,96 @@ func TestTheFirstConnectionWinsTheRace(t *testing.T) {
 		}
 		if dials := len(c.node(1).dialled()) + len(c.node(2).dialled()); dials < 3 {
 			t.Errorf("%d dials: the losers of the race were not tried again", dials)
+		}
+	})
+}
+
+// frozen is a connection to a node whose process can be stopped: nothing comes from it any more, and it ends nothing.
+type frozen struct {
+	net.Conn
+	stopped chan struct{} // closed when the process is stopped
+	hung    chan struct{} // closed when the client hangs up
+	once    sync.Once
+}
+
+func (f *frozen) Read(b []byte) (int, error) {
+	n, err := f.Conn.Read(b)
+	select {
+	case <-f.stopped: // what the node says now stays in its process
+		<-f.hung
+		return 0, net.ErrClosed
+	default:
+		return n, err
+	}
+}
+
+func (f *frozen) Close() error {
+	f.once.Do(func() { close(f.hung) })
+	return f.Conn.Close()
+}
+
+// A leader freezes, and its connections stay open. A client at that node, whose open is not answered, leaves it after a
+// second without a word and a question that is not answered either. Clients at the other nodes wait for the election:
+// these nodes answer their questions, so they are not left, however long it takes.
+func TestAFrozenNodeIsLeftAndAWaitingOneIsNot(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 2)
+		stopped := make(chan struct{})
+		freezing := func(ctx context.Context, address string) (net.Conn, error) {
+			conn, err := c.dial(ctx, address)
+			if err != nil || address != "n1:7400" {
+				return conn, err
+			}
+			return &frozen{Conn: conn, stopped: stopped, hung: make(chan struct{})}, nil
+		}
+		at := func(first, second int) (*Client, *Session) {
+			cl := newClientWith(t, Config{Endpoints: c.endpoints(first, first), Dial: freezing, OnlyEndpoints: true})
+			s := mustOpen(t, cl, time.Minute)
+			if err := cl.UpdateServers([]string{c.node(first).address, c.node(second).address}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return cl, s
+		}
+		leaves, left := at(1, 2)
+		waits, _ := at(2, 1)
+		if c.owner(left).number != 1 {
+			t.Fatalf("the client is at node %d, want 1", left.Owner())
+		}
+		begun := time.Now()
+		close(stopped)
+		const election = 5 * time.Second // longer than either client is patient with silence
+		elected := time.Now().Add(election)
+		c.node(2).answer(func(kind string) error {
+			if kind == "open" && time.Now().Before(elected) {
+				return errMute
+			}
+			return nil
+		})
+		dialled := len(c.node(1).dialled())
+		opened := make(chan time.Duration, 2)
+		for _, cl := range []*Client{leaves, waits} {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), election)
+				defer cancel()
+				_, _ = cl.Open(ctx, SessionOptions{Timeout: time.Minute}) // not answered before the election
+				opened <- time.Since(begun)
+			}()
+		}
+		time.Sleep(core.AskAfter + core.SignWithin - 1)
+		synctest.Wait()
+		if n := left.Owner(); n != 1 {
+			t.Errorf("the frozen node was left for node %d before it was asked for a sign of life", n)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if n := left.Owner(); n != 2 {
+			t.Errorf("%v after it froze, the client is at node %d, want 2", time.Since(begun), n)
+		}
+		<-opened
+		<-opened
+		if n := len(c.node(1).dialled()) - dialled; n > 0 {
+			t.Errorf("the node that waited for the election was left: %d attempts at the other one", n)
 		}
 	})
 }

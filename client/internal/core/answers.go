@@ -80,7 +80,9 @@ func (a *answers) failed(c *Conn, r *window.Request, err error) {
 	case *upgradeBody:
 		a.upgradeRefused(c, r, b.h, err)
 	case *touchBody:
-		a.touchPutOff(c, err)
+		if !b.sign { // a refusal is a sign of life, and the next touch is due when it was
+			a.touchPutOff(c, err)
+		}
 	}
 }
 

@@ -17,6 +17,10 @@ import (
 // is due when the attempt before it has failed, or has not connected within the hedge delay.
 func (m *moves) advance() {
 	r := &m.router
+	if at := m.roundEndsAt(); !at.IsZero() && !m.now.Before(at) {
+		m.endRound()
+		return
+	}
 	if at := r.WakesAt(len(m.racing)); m.next != nil || at.IsZero() || m.now.Before(at) {
 		return
 	}
@@ -41,13 +45,18 @@ func (m *moves) advance() {
 		}
 		t.Address = t.Server
 	}
-	if m.now.Before(r.NotBefore[t]) {
+	if m.now.Before(r.NotBefore[t]) || m.races(t) {
 		m.tryOn()
 		return
 	}
 	c := &Conn{Target: t, window: window.New(), dialled: m.now, deadline: m.now.Add(within)}
 	m.effects.Actions = append(m.effects.Actions, Action{Conn: c, Do: Dial})
 	m.racing = append(m.racing, c)
+}
+
+// races reports whether an attempt at a target is under way since a former round.
+func (m *moves) races(t route.Target) bool {
+	return slices.ContainsFunc(m.racing, func(c *Conn) bool { return c.Target == t })
 }
 
 // connectWithin returns how long an attempt to connect may take. An address that was learnt and never reached gets no
@@ -125,15 +134,41 @@ func (m *moves) tryOn() {
 		m.cur.failing, r.Fresh = nil, true
 		m.stay()
 	default:
-		r.Rounds++
-		r.Begun = false
-		m.trouble.Ended()
-		m.endLagRound()
-		r.At = m.now.Add(m.cfg.Jitter.Backoff(r.Rounds))
-		if !r.Others { // all nodes have named a moment
-			r.At = route.Latest(r.At, r.Soonest(m.now))
-		}
+		m.endRound()
 	}
+}
+
+// endRound ends a round in which no node served. The next one comes after a back-off.
+func (m *moves) endRound() {
+	r := &m.router
+	r.Rounds++
+	r.Begun = false
+	m.trouble.Ended()
+	m.endLagRound()
+	r.At = m.now.Add(m.cfg.Jitter.Backoff(r.Rounds))
+	if !r.Others { // all nodes have named a moment
+		r.At = route.Latest(r.At, r.Soonest(m.now))
+	}
+}
+
+// roundEndsAt returns when a round ends beside attempts that hang, zero when they decide it. It ends if a node has
+// answered, which may serve in the next round: after the hedge delay of the newest attempt. An attempt at the server of
+// the present connection holds up nothing, because that connection tells when its node comes back. Without this a
+// client that left a frozen leader during the election would wait until the attempt to reach that leader is given up.
+func (m *moves) roundEndsAt() (at time.Time) {
+	r := &m.router
+	if m.next != nil || !r.Moving || !r.Begun || len(r.Left) > 0 || r.Asked > 0 || !m.trouble.Answered() ||
+		m.cur != nil && m.cur.dismissed() {
+		return time.Time{}
+	}
+	for _, c := range m.racing {
+		until := c.dialled
+		if m.cur == nil || m.cur.Server != c.Server {
+			until = until.Add(m.bound(hedgePart, m.cfg.HedgeDelay))
+		}
+		at = route.Latest(at, until)
+	}
+	return at
 }
 
 // endLagRound judges a round in which no node served. After lagRounds rounds in which every node that answered was
@@ -158,5 +193,8 @@ func (m *moves) failedRacing(c *Conn, err error) {
 	m.effects.hangUp(c)
 	m.router.Failed(c.Server)
 	m.racing = slices.DeleteFunc(m.racing, func(other *Conn) bool { return other == c })
+	if !m.router.Begun { // its round ended beside it, and the next one is due after a back-off
+		return
+	}
 	m.attemptFailed(err)
 }

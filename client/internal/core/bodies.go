@@ -44,7 +44,13 @@ type touchBody struct {
 	smallest time.Duration
 	// local: all of them are local sessions.
 	local bool
+	// sign: it only asks for a sign of life.
+	sign bool
 }
+
+// nobody is an id of node 0, which no session has. A sign of life is asked for with it when c serves no session: an
+// empty touch would touch sessions that the client does not hold.
+const nobody session.ID = 1
 
 // Wanted is false once the caller was answered, or the open goes through another connection.
 func (b *openBody) Wanted() bool { return !b.call.settled && b.call.on == b.on }
@@ -107,6 +113,9 @@ func (b *touchBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {
 	touch := &holdfastv1.Touch{Seq: seq}
 	for _, h := range b.targets {
 		touch.Ids = append(touch.Ids, uint64(h.id))
+	}
+	if b.sign && len(touch.Ids) == 0 {
+		touch.Ids = append(touch.Ids, uint64(nobody))
 	}
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Touch{Touch: touch}}
 }

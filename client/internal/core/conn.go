@@ -42,12 +42,20 @@ type probe struct {
 	proof   *window.Request
 }
 
+// asksAt returns when the node of c is asked for a sign of life; zero for not now.
+func (c *Conn) asksAt() time.Time {
+	if c.failing != nil {
+		return time.Time{}
+	}
+	return c.window.AsksAt(AskAfter)
+}
+
 // stallsAt returns when the connection has owed an answer for too long; zero when it owes none.
 func (c *Conn) stallsAt() time.Time {
 	if c.failing != nil {
 		return time.Time{}
 	}
-	return c.window.StallsAt(MaxSilence)
+	return c.window.StallsAt(MaxSilence, SignWithin)
 }
 
 // dismissed reports that the client leaves c although c may serve well.

@@ -130,7 +130,7 @@ func (c *Core) wakeAt() time.Time {
 		at = route.Earliest(at, c.now.Add(lookEvery))
 	}
 	if c.next == nil {
-		at = route.Earliest(at, c.router.WakesAt(len(c.racing)))
+		at = route.Earliest(at, route.Earliest(c.router.WakesAt(len(c.racing)), c.roundEndsAt()))
 	}
 	for _, on := range c.racing {
 		at = route.Earliest(at, on.deadline)
@@ -143,7 +143,7 @@ func (c *Core) wakeAt() time.Time {
 		}
 	}
 	if c.cur != nil && !c.idle() { // a client that needs nothing leaves no node: nothing would be done about it
-		at = route.Earliest(at, c.cur.stallsAt())
+		at = route.Earliest(at, route.Earliest(c.cur.asksAt(), c.cur.stallsAt()))
 	}
 	return at
 }

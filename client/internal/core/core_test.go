@@ -80,7 +80,7 @@ func TestAnAnswerThatWaitsInTheTurnIsNoSilence(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			l, c, _ := staged(t)
 			c.failing, c.touchAt, l.now = nil, time.Now().Add(time.Hour), time.Now()
-			l.send(c, &window.Request{Body: &discardBody{}})
+			l.sendTouch(c, new(touchBody))
 			time.Sleep(MaxSilence)
 			if came, ok := answer.(Received); ok {
 				came.Conn = c

@@ -123,7 +123,17 @@ func (k *links) checkConns() {
 	}
 	if c := k.cur; c == nil {
 		k.beginMove()
-	} else if at := c.stallsAt(); !at.IsZero() && !k.now.Before(at) {
+	} else {
+		k.checkSilence(c)
+	}
+}
+
+// checkSilence asks the node of c for a sign of life, and leaves it when it gives none.
+func (k *links) checkSilence(c *Conn) {
+	if at := c.asksAt(); !at.IsZero() && !k.now.Before(at) {
+		k.askAlive(c)
+	}
+	if at := c.stallsAt(); !at.IsZero() && !k.now.Before(at) {
 		k.leave(c, ErrStalled)
 	}
 }

@@ -13,7 +13,7 @@ var (
 	ErrLapsed = errors.New("promise has run out: the session may expire")
 	// ErrHeld: the client holds the session already.
 	ErrHeld = errors.New("client holds the session already")
-	// ErrStalled: a node has not answered requests for [MaxSilence].
+	// ErrStalled: a node has not answered requests for too long, see [MaxSilence] and [AskAfter].
 	ErrStalled = errors.New("requests are not answered")
 )
 
@@ -49,10 +49,16 @@ const (
 	lookEvery = time.Second
 	// Patience is how long a node that is tried may take to serve a client without sessions.
 	Patience = 6 * time.Second
-	// MaxSilence is how long the present node may say nothing while it owes an answer before another one is tried. A
-	// frozen node closes nothing. With its default settings a node without a fault is silent for less, also while another
-	// leader is elected in the place of a frozen one.
+	// MaxSilence is how long the present node may say nothing while it owes answers to touches alone before another one
+	// is tried. A frozen node closes nothing. Nobody waits for a touch, so a short stall need move no sessions.
 	MaxSilence = 3 * time.Second
+	// AskAfter is how long the present node may say nothing while it owes any other answer before it is asked for a sign
+	// of life. An answer that waits for a leader may take longer, a sign of life needs none: so a frozen node is left,
+	// and one that waits for the election of another leader is not.
+	AskAfter = time.Second
+	// SignWithin is how long a node has for a sign of life. With the default settings nodes elect another leader 1.5 s
+	// after theirs has frozen: most clients that leave it find that leader.
+	SignWithin = 750 * time.Millisecond
 	// MaxPutOffs is how often a node that is tried may put off the same resume before another one is asked: its moments
 	// mean little then.
 	MaxPutOffs = 3

@@ -45,6 +45,21 @@ func (q *requests) sendTouch(c *Conn, b *touchBody) {
 	}
 }
 
+// askAlive asks the node of c for a sign of life: it touches one session, by name, and none that matters if the node
+// serves none. A node answers that at once, also without a leader, and it costs the same however many sessions there
+// are. While as many touches as possible are out already, these are the question.
+func (q *requests) askAlive(c *Conn) {
+	c.window.AskedAlive(q.now)
+	b := &touchBody{targets: make([]*Session, 0, 1), sign: true}
+	for _, h := range q.sessions {
+		if h.on == c && len(h.closing) == 0 {
+			b.targets, b.smallest, b.local = append(b.targets, h), h.timeout, h.token.Local
+			break
+		}
+	}
+	q.sendTouch(c, b)
+}
+
 // bands returns the sessions to touch on c. Sessions of one kind with timeouts between the same two powers of two are
 // in one band.
 func (q *requests) bands(c *Conn) map[bandKind][]*Session {

@@ -23,7 +23,9 @@ func (a *answers) touched(c *Conn, r *window.Request, b *touchBody, answer *hold
 	safeFor := wire.PromiseFrom(answer.GetSafeFor())
 	switch {
 	case safeFor < 0:
-		a.touchSoon(c)
+		if !b.sign { // after a sign of life the next touch is due when it was
+			a.touchSoon(c)
+		}
 	case !b.local || a.needsNoLeader():
 		a.served(c)
 	}

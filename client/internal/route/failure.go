@@ -53,6 +53,9 @@ func (o *Failure) Met(err error) {
 	}
 }
 
+// Answered reports whether a node has said anything in this round.
+func (o *Failure) Answered() bool { return o.round != nil && !Silent(o.round) }
+
 // Ended begins the next round.
 func (o *Failure) Ended() {
 	if o.round != nil {

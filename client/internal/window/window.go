@@ -51,6 +51,7 @@ type Request struct {
 type Window struct {
 	seq      uint64
 	heard    time.Time // when the last message came, or when requests last began to wait for one
+	asked    time.Time // when the node was asked for a sign of life since then; zero when it was not
 	inFlight map[uint64]*Request
 	touches  int // of those in flight
 	many     int // of those in flight, with members
@@ -139,7 +140,7 @@ func (w *Window) Touch(b Body) *Request {
 // it is never too long (S3).
 func (w *Window) Send(r *Request, now time.Time, suspensions uint64) {
 	if len(w.inFlight) == 0 {
-		w.heard = now
+		w.Heard(now)
 	}
 	w.seq++
 	r.Seq, r.Sent, r.Suspensions = w.seq, now, suspensions
@@ -183,14 +184,36 @@ func (w *Window) Take(seq uint64) (*Request, bool) {
 func (w *Window) Seq() uint64 { return w.seq }
 
 // Heard notes that a message came.
-func (w *Window) Heard(now time.Time) { w.heard = now }
+func (w *Window) Heard(now time.Time) { w.heard, w.asked = now, time.Time{} }
 
-// StallsAt returns when the node has owed an answer for so long; zero when it owes none.
-func (w *Window) StallsAt(patience time.Duration) time.Time {
-	if len(w.inFlight) == 0 {
+// AsksAt returns when the node should be asked for a sign of life: when it has said nothing for so long and owes an
+// answer that is still wanted, other than to a touch. Zero when it owes none, or was asked since it said something.
+func (w *Window) AsksAt(silence time.Duration) time.Time {
+	if !w.asked.IsZero() {
 		return time.Time{}
 	}
-	return w.heard.Add(patience)
+	for _, r := range w.inFlight {
+		if !r.touch && r.Body.Wanted() {
+			return w.heard.Add(silence)
+		}
+	}
+	return time.Time{}
+}
+
+// AskedAlive notes that the node is asked for a sign of life.
+func (w *Window) AskedAlive(now time.Time) { w.asked = now }
+
+// StallsAt returns when the node that owes an answer has been silent for too long: for so long, or, once it was asked,
+// without a sign of life for so long. Zero when it owes none.
+func (w *Window) StallsAt(silence, noSign time.Duration) time.Time {
+	switch {
+	case len(w.inFlight) == 0:
+		return time.Time{}
+	case !w.asked.IsZero():
+		return w.asked.Add(noSign)
+	default:
+		return w.heard.Add(silence)
+	}
 }
 
 // InFlight returns the requests that wait for an answer, and the members in the place of a request that has some.

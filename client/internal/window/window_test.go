@@ -76,13 +76,13 @@ func TestNextAndTake(t *testing.T) {
 	if r != wanted || w.Next() != nil {
 		t.Fatalf("got %v, want the wanted request only", r)
 	}
-	if !w.StallsAt(time.Second).IsZero() {
+	if !w.StallsAt(time.Second, time.Second).IsZero() {
 		t.Error("StallsAt: got a time while the node owes no answer")
 	}
 	w.Send(r, now, 3)
 	if r.Seq != w.Seq() || !r.Sent.Equal(now) || r.Suspensions != 3 ||
-		!w.StallsAt(time.Second).Equal(now.Add(time.Second)) {
-		t.Errorf("sent as %+v, stalls at %v", r, w.StallsAt(time.Second))
+		!w.StallsAt(time.Second, time.Minute).Equal(now.Add(time.Second)) {
+		t.Errorf("sent as %+v, stalls at %v", r, w.StallsAt(time.Second, time.Minute))
 	}
 	if got, ok := w.Take(r.Seq); !ok || got != r {
 		t.Errorf("took %v, %v", got, ok)
