@@ -17,10 +17,7 @@ import (
 // is due when the attempt before it has failed, or has not connected within the hedge delay.
 func (m *moves) advance() {
 	r := &m.router
-	if at := m.roundEndsAt(); !at.IsZero() && !m.now.Before(at) {
-		m.endRound()
-		return
-	}
+	m.checkRound()
 	if at := r.WakesAt(len(m.racing)); m.next != nil || at.IsZero() || m.now.Before(at) {
 		return
 	}
@@ -135,6 +132,16 @@ func (m *moves) tryOn() {
 		m.stay()
 	default:
 		m.endRound()
+	}
+}
+
+// checkRound ends a round that no attempt will end.
+func (m *moves) checkRound() {
+	if at := m.roundEndsAt(); !at.IsZero() && !m.now.Before(at) {
+		m.endRound()
+	}
+	if m.next == nil && m.router.Dry(len(m.racing)) {
+		m.tryOn()
 	}
 }
 

@@ -216,3 +216,34 @@ func TestADelayedTouchIsNotLate(t *testing.T) {
 		}
 	}
 }
+
+// The rest of a round is forgotten, because the members of the cluster or the servers are others by now. The round ends
+// all the same, and the next one comes after a back-off.
+func TestARoundOfForgottenServersEnds(t *testing.T) {
+	for name, news := range map[string]func(*Conn) Input{
+		"members": func(c *Conn) Input { return Members{Conn: c, Addresses: []string{"n1:7400"}} },
+		"servers": func(*Conn) Input { return Servers{[]string{"n1:7400"}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, c, h := staged(t)
+			h.closing, h.timeout, l.now = nil, time.Hour, time.Now()
+			c.failing, c.up = session.ErrNoLeader, true
+			if name == "members" {
+				l.router.Learn([]string{"n2:7400"})
+			} else {
+				l.router.Servers = []string{"n1:7400", "n2:7400"}
+			}
+			l.router.Plan([]string{"n2:7400"})
+			l.router.Moving, l.router.At = true, l.now.Add(time.Hour)
+			e := l.Turn(Moment{Now: l.now}, news(c))
+			if l.router.Begun || e.WakeAt.Sub(l.now) > testMinBackoff {
+				t.Fatalf("begun: %v, the next turn is due in %v, want the round over and a back-off", l.router.Begun,
+					e.WakeAt.Sub(l.now))
+			}
+			e = l.Turn(Moment{Now: e.WakeAt})
+			if len(e.Actions) != 1 || e.Actions[0].Do != Dial || e.Actions[0].Conn.Server != "n1:7400" {
+				t.Errorf("actions of the next round: %+v", e.Actions)
+			}
+		})
+	}
+}

@@ -126,3 +126,47 @@ func TestFullJitter(t *testing.T) {
 		}
 	}
 }
+
+// The server that served last is not forgotten, as local sessions may live there alone: not when the members of the
+// cluster are learnt anew, and not for want of room. A round for these sessions goes there and nowhere else.
+func TestTheServerThatServedLastIsNotForgotten(t *testing.T) {
+	const last = "last:1"
+	for name, learn := range map[string]func(m *Router){
+		"no member": func(m *Router) { m.Replace([]string{"b:1", "c:1"}) },
+		"the oldest of too many": func(m *Router) {
+			for i := range 2 * maxLearnt {
+				m.Learn([]string{fmt.Sprintf("n%d:1", i)})
+			}
+		},
+		"never reached as a learnt one": func(m *Router) { m.reached = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := Router{Servers: []string{"a:1"}}
+			m.Learn([]string{last, "b:1"})
+			m.Reached(last)
+			m.Last = last
+			learn(&m)
+			m.Begin(NewJitter(rand.NewPCG(1, 2), 1, 1), Only, false)
+			if want := []Target{{Server: last}}; !slices.Equal(m.Left, want) || len(m.Learnt) > maxLearnt {
+				t.Errorf("the round is %v, want %v; learnt %v", m.Left, want, m.Learnt)
+			}
+			m.Last = "b:1"
+			if m.Replace([]string{"b:1"}); slices.Contains(m.Learnt, last) {
+				t.Errorf("learnt %q when another server serves, want that of no member forgotten", m.Learnt)
+			}
+		})
+	}
+}
+
+// What was noted of a learnt address is forgotten when it is configured, and when it is taken from the servers.
+func TestConfiguredServersLeaveNothingBehind(t *testing.T) {
+	m := Router{Servers: []string{"a:1"}}
+	m.Learn([]string{"b:1", "c:1", "d:1"})
+	m.Reached("b:1")
+	m.Failed("c:1")
+	m.Failed("d:1")
+	m.Configure([]string{"b:1", "c:1"})
+	if len(m.reached) > 0 || len(m.failed) != 1 || m.failed["d:1"] != 1 {
+		t.Errorf("reached %v and failed %v, want the failure of d:1 alone", m.reached, m.failed)
+	}
+}

@@ -70,7 +70,7 @@ func (m *Router) Begin(d *Jitter, home Home, silent bool) {
 	var good, doubtful []string
 	for _, a := range m.Learnt {
 		switch {
-		case m.reached[a]:
+		case m.reached[a], a == m.Last:
 			good = append(good, a)
 		case m.failed[a] == 0 || silent:
 			doubtful = append(doubtful, a)
@@ -118,21 +118,23 @@ func (m *Router) Learn(addresses []string) {
 		}
 		m.Learnt = append(m.Learnt, a)
 		if len(m.Learnt) > maxLearnt {
-			m.forget(m.Learnt[0])
+			m.forget(m.Learnt[slices.IndexFunc(m.Learnt, func(a string) bool { return a != m.Last })])
 		}
 	}
 }
 
-// Replace learns the addresses of all members of the cluster, and forgets those learnt before that are none of them.
+// Replace learns the addresses of all members of the cluster, and forgets those learnt before that are none of them. It
+// keeps the server that served last: local sessions live there alone, also when the members call it by another name.
 func (m *Router) Replace(members []string) {
 	for _, a := range slices.Clone(m.Learnt) {
-		if !slices.Contains(members, a) {
+		if a != m.Last && !slices.Contains(members, a) {
 			m.forget(a)
 		}
 	}
 	m.Learn(members)
 }
 
+// forget drops a learnt address, also from the round. The round may be [Router.Dry] then.
 func (m *Router) forget(address string) {
 	m.Learnt = slices.DeleteFunc(m.Learnt, func(a string) bool { return a == address })
 	m.Left = slices.DeleteFunc(m.Left, func(t Target) bool { return t.Server == address })
@@ -154,7 +156,12 @@ func (m *Router) Configure(servers []string) {
 		delete(m.removed, a)
 	}
 	m.Learnt = slices.DeleteFunc(m.Learnt, func(a string) bool {
-		return slices.Contains(former, a) || slices.Contains(servers, a)
+		gone := slices.Contains(former, a) || slices.Contains(servers, a)
+		if gone {
+			delete(m.reached, a)
+			delete(m.failed, a)
+		}
+		return gone
 	})
 }
 
@@ -223,6 +230,12 @@ func (m *Router) PutOff(server string) {
 
 // PutBack has targets tried next: they were given up for another one, or are the addresses of a name.
 func (m *Router) PutBack(targets ...Target) { m.Left = slices.Insert(m.Left, 0, targets...) }
+
+// Dry reports whether a round has nothing left, given how many connections race. It ends when its last attempt has
+// failed; what was left may also have been forgotten, and then no attempt ends it.
+func (m *Router) Dry(racing int) bool {
+	return m.Moving && m.Begun && len(m.Left) == 0 && m.Asked == 0 && racing == 0
+}
 
 // WakesAt returns when the next attempt is due, given how many connections race; zero when it waits for something else.
 func (m *Router) WakesAt(racing int) time.Time {
