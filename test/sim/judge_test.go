@@ -20,7 +20,7 @@ type faultLog struct{ w *world }
 // all is well.
 func (l faultLog) Began(k faults.Kind, who, text string) {
 	if k != faults.Hiccups {
-		l.w.record.Add(history.Event{Kind: history.FaultBegan, Who: who, Text: text})
+		l.w.record.Add(history.Event{Kind: history.FaultBegan, Who: who, Text: text, Clean: k.Clean()})
 	}
 }
 

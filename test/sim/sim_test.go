@@ -165,13 +165,15 @@ func run(t *testing.T, r *report) {
 	p := w.population()
 	w.clients, w.callers = p.names(), p.callers()
 	links, hiccups := w.badLinks(), w.hiccups()
+	beside, after := w.successions()
 
 	running, stop := context.WithCancel(context.Background())
 	sampling := w.everySecond(running, w.sample)
 	p.begin(running)
 	sleep(running, quiet)
-	faults.Run(running, w, faultLog{w}, plan, links, hiccups)
+	faults.Run(running, w, faultLog{w}, plan, links, hiccups, beside)
 	w.seclude(running, p)
+	faults.RunFrom(running, w, faultLog{w}, 1+len(plan)+len(links)+len(hiccups)+len(beside), after)
 	w.record.Add(history.Event{Kind: history.Healed})
 	p.want()
 	sleep(running, settle)
@@ -188,7 +190,7 @@ func run(t *testing.T, r *report) {
 	if left := w.Conns(); left != 0 {
 		t.Logf("%d connection ends are still open", left)
 	}
-	w.judge(slices.Concat(plan, links, hiccups))
+	w.judge(slices.Concat(plan, links, hiccups, beside, after))
 }
 
 // badLinks draws faults of the links of clients, beside the plan, for every third seed without calm spells, which they
@@ -206,6 +208,21 @@ func (w *world) hiccups() []faults.Fault {
 		return nil
 	}
 	return faults.Stutter(w.stream("hiccups"), len(w.names))
+}
+
+// successions draws faults of a leader's succession: for one seed of five beside the plan, unless it has calm spells,
+// and for one of five after all other faults, where the checker can tell what cost a leader. The draws are separate
+// like those of badLinks.
+func (w *world) successions() (beside, after []faults.Fault) {
+	plan := faults.Successions(w.stream("successions"), len(w.names))
+	switch {
+	case w.seed%5 == 2 && w.seed%3 != 0:
+		return plan, nil
+	case w.seed%5 == 4:
+		return nil, plan
+	default:
+		return nil, nil
+	}
 }
 
 // everySecond calls f every second until ctx ends.

@@ -236,6 +236,17 @@ func (w *world) Reset(one, other string) int {
 	return n
 }
 
+// Refuse and Admit implement faults.Dials.
+func (w *world) Refuse(from, to string) {
+	w.record.Add(history.Event{Kind: history.Refuses, Who: from, Text: to})
+	w.Network.Refuse(from, to)
+}
+
+func (w *world) Admit(from, to string) {
+	w.Network.Admit(from, to)
+	w.record.Add(history.Event{Kind: history.Admits, Who: from, Text: to})
+}
+
 // Stand implements faults.Processes. Nothing comes in or goes out, and the node reads no clock. Its other work goes on.
 func (w *world) Stand(name string) (run func() bool) {
 	from, goes := w.record.Since(time.Now()), make(chan struct{})

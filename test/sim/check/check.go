@@ -64,7 +64,7 @@ func (r Result) Marks(id session.ID) []history.Mark {
 	return marks
 }
 
-// Check holds events, sorted by time, against I1 to I8, N1 to N5, liveness after the last fault, and linearizability.
+// Check holds events, sorted by time, against I1 to I8, F1 to F4, N1 to N5, liveness after the last fault, and linearizability.
 func Check(events []history.Event, b Bounds) Result {
 	v := &verdict{Result: Result{Checked: make(map[string]int)}}
 	j := judge{newFacts(b), v}
@@ -75,6 +75,7 @@ func Check(events []history.Event, b Bounds) Result {
 	replicas{j}.check(events)
 	liveness{j}.wanting(events)
 	sequence{j}.check()
+	elections{j}.check()
 	locals{j}.check()
 	modes{j}.check()
 	reads{j}.check()

@@ -48,6 +48,7 @@ func newFacts(b Bounds) *facts {
 			interval: b.Interval, names: make(map[session.Node]string), mayRead: make(map[string]bool),
 			started: make(map[string][]time.Duration), stopped: make(map[string][]time.Duration),
 			stalls: make(map[string][]span), resets: make(map[pair][]time.Duration),
+			refusals: make(map[pair][]span),
 		},
 		leaders: leaders{
 			interval: b.Interval, quorum: b.Quorum, terms: make(map[uint64]*term),
@@ -77,10 +78,16 @@ func (f *facts) note(e history.Event, v *verdict) {
 		f.stall(e)
 	case history.Reset:
 		f.reset(e)
+	case history.Refuses:
+		f.refuse(e)
+	case history.Admits:
+		f.admit(e)
 	case history.AppliedTerm:
 		f.begin(e)
 	case history.Leads:
-		f.lead(e)
+		if other := f.lead(e); other != "" {
+			v.fail("R3", 0, e.At, "term %d has two leaders, %s and %s", e.Term, other, e.Who)
+		}
 	case history.Heard:
 		if other := f.listen(e); other != "" {
 			v.fail("R3", 0, e.At, "term %d has two leaders, %s and %s", e.Term, other, e.Who)

@@ -67,12 +67,17 @@ func (s *leaders) begin(e history.Event) {
 	}
 }
 
-// lead files the start of a tracker.
-func (s *leaders) lead(e history.Event) {
-	if s.trackers[e.Term] == nil {
+// lead files the start of a tracker. It returns the term's other leader, and files nothing, when there is one.
+func (s *leaders) lead(e history.Event) (other string) {
+	at := slices.IndexFunc(s.elections, func(first history.Event) bool { return first.Term == e.Term })
+	if at >= 0 && s.elections[at].Who != e.Who {
+		return s.elections[at].Who
+	}
+	if at < 0 {
 		s.elections = append(s.elections, e)
 	}
 	s.trackers[e.Term] = append(s.trackers[e.Term], e.At)
+	return ""
 }
 
 // listen files an answer that a leader heard. It returns the term's other leader, and files nothing, when there is one.

@@ -7,7 +7,7 @@ func Names() []string {
 		"I1", "I1 certificate", "I1 term", "I1 process", "I1 move", "I1 touch", "I1 word", "I1 lost",
 		"I2", "I2 silent", "I2 fail-over", "I2 commit",
 		"I3", "E3", "E3 sequence", "I4", "M1", "M3", "T2", "closes", "E5", "I5", "I6", "I6 changes", "I7", "I7 order", "I8",
-		"context", "told moved", "served", "liveness", "linear",
+		"F1", "F2", "F4", "context", "told moved", "served", "liveness", "linear",
 		"I1 local", "I2 local", "I2 local silent", "I3 local", "I3 upgraded", "I4 local", "M3 local", "T2 local",
 		"closes local", "I4 local token",
 		"E5 local", "told moved local", "I7 local", "I7 local order", "context local", "served local", "linear local",

@@ -20,6 +20,8 @@ type nodes struct {
 	stalls map[string][]span
 	// resets are when the connections between two hosts were reset, under both orders of the two.
 	resets map[pair][]time.Duration
+	// refusals are when the dials of one host to another were refused.
+	refusals map[pair][]span
 	// mayRead are the nodes whose setting read_only is on.
 	mayRead map[string]bool
 }

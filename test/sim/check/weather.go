@@ -22,7 +22,12 @@ type span struct {
 	what, who  string
 	from, till time.Duration
 	open       bool
+	// clean says that a fault only ends processes and connections, and refuses new ones.
+	clean bool
 }
+
+// has reports whether a moment lies in the span.
+func (s span) has(moment time.Duration) bool { return s.overlaps(moment, moment) }
 
 // overlaps reports whether a part of the span lies between two moments.
 func (s span) overlaps(from, till time.Duration) bool {
@@ -30,7 +35,7 @@ func (s span) overlaps(from, till time.Duration) bool {
 }
 
 func (w *weather) beginFault(e history.Event) {
-	w.disturbed = append(w.disturbed, span{what: e.Text, who: e.Who, from: e.At, open: true})
+	w.disturbed = append(w.disturbed, span{what: e.Text, who: e.Who, from: e.At, open: true, clean: e.Clean})
 }
 
 func (w *weather) endFault(e history.Event) {

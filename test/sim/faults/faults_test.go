@@ -74,6 +74,11 @@ func (c *cluster) Slow(from, to string, more, scatter time.Duration) {
 	})
 }
 
+func (c *cluster) Refuse(from, to string) {
+	c.with(func() { c.cuts[way{"refused " + from, to}]++; c.did["refuse"]++ })
+}
+func (c *cluster) Admit(from, to string) { c.with(func() { c.cuts[way{"refused " + from, to}]-- }) }
+
 func (c *cluster) Reset(string, string) int { c.count("reset"); return 1 }
 
 func (c *cluster) Start(n string) { c.with(func() { c.dead[n] = false }) }
@@ -241,7 +246,7 @@ func TestRunHealsAll(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			Run(ctx, c, c, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), Links(rand.New(rand.NewPCG(7, 7)), 5),
-				Stutter(rand.New(rand.NewPCG(7, 7)), 5))
+				Stutter(rand.New(rand.NewPCG(7, 7)), 5), Successions(rand.New(rand.NewPCG(7, 7)), 5))
 			for what, left := range map[string]bool{
 				"cuts": positive(c.cuts), "pauses": positive(c.paused), "broken disks or clocks": positive(c.broken),
 			} {
@@ -288,7 +293,7 @@ func (c *cluster) complete(t *testing.T) {
 	}
 	for _, what := range []string{
 		"choke n4:7402", "reset", "stop", "hand over", "slow", "full", "failing", "hung", "tear", "age", "empty",
-		"clock back", "clock forward", "flood", "double", "stand",
+		"clock back", "clock forward", "flood", "double", "stand", "refuse",
 	} {
 		if c.did[what] == 0 {
 			t.Errorf("the cluster was never asked for %s", what)

@@ -1,5 +1,7 @@
 package faults
 
+import "slices"
+
 // Kind is the kind of a fault.
 type Kind uint8
 
@@ -86,14 +88,36 @@ const (
 
 	// Hiccups stop a node's process for more than an interval, repeatedly.
 	Hiccups
+
+	// ResetLeader resets connections of the leading node, which lives, again and again: at once those to all hosts, or
+	// those to some nodes.
+	ResetLeader
+	// RefuseDials makes dials between the leading node and a minority fail at once, in one direction or in both, although
+	// all processes live. The connections between them are reset first.
+	RefuseDials
+	// Blink ends a node's process and starts it again within 10 ms.
+	Blink
+	// Rivals kills the leading node while messages between the others take so long that the questions of two
+	// candidates cross.
+	Rivals
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return kindsFrom(Isolate, Hiccups) }
+func Kinds() []Kind { return kindsFrom(Isolate, Rivals) }
 
-// planned returns the kinds that Plan deals, links the kinds that Links deals.
+// planned returns the kinds that Plan deals, links those that Links deals, successions those that Successions deals.
 func planned() []Kind { return kindsFrom(Isolate, StickClient) }
 func links() []Kind   { return kindsFrom(LagFromClient, DeafClient) }
+
+func successions() []Kind { return kindsFrom(ResetLeader, Rivals) }
+
+// Clean reports whether a fault of the kind only ends processes and connections, and refuses new ones. All else is
+// answered in time, so it is known who must find whom gone (F1).
+func (k Kind) Clean() bool {
+	return slices.Contains([]Kind{
+		Drop, Kill, KillLeader, LongKill, CrashLoop, ResetLeader, RefuseDials, Blink, Rivals,
+	}, k)
+}
 
 // kindsFrom returns the kinds from first to last.
 func kindsFrom(first, last Kind) []Kind {
@@ -115,7 +139,7 @@ func (k Kind) String() string {
 		"client flood", "duplicate", "pause client", "stuck client",
 		"delay from client", "delay to client", "reorder from client", "reorder to client", "mute client",
 		"deaf client",
-		"hiccups",
+		"hiccups", "reset leader", "refused dials", "blink", "rivals",
 	}
 	if int(k) >= len(names) {
 		k = 0

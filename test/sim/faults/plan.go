@@ -25,7 +25,7 @@ type Fault struct {
 	// Leads says that a kind of one node takes the leading node, if there is one.
 	Leads bool
 	// Caller is random in [0, 1). A fault of links takes the links of this caller, to all of Nodes. For hiccups it is
-	// how often they come.
+	// how often they come, for refused dials their direction, for resets how many hosts are concerned.
 	Caller float64
 }
 
@@ -65,6 +65,8 @@ const (
 	longestLink = 14 * time.Second
 	// Hiccups last longer than the life of a session that expires among them.
 	shortestHiccups, longestHiccups = 20 * time.Second, 40 * time.Second
+	// The time before a fault of Successions.
+	leastPeace, mostPeace = 8 * time.Second, 12 * time.Second
 )
 
 // Plan draws the faults of a shape. The same random source gives the same plan.
@@ -138,6 +140,27 @@ func Stutter(r *rand.Rand, nodes int) []Fault {
 			After:  between(r, soonest, latest),
 			Lasts:  between(r, shortestHiccups, longestHiccups),
 			Size:   r.Float64(),
+			Caller: r.Float64(),
+		})
+	}
+	return plan
+}
+
+// Successions draws faults that tempt voters to depose a leader, or to stand at the same time, one of each kind. They
+// are a plan of their own, like the faults of Links. The time between them is long enough that the checker can tell
+// which fault cost a leader.
+func Successions(r *rand.Rand, nodes int) []Fault {
+	kinds := successions()
+	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	plan := make([]Fault, 0, len(kinds))
+	for _, k := range kinds {
+		plan = append(plan, Fault{
+			Kind:   k,
+			Nodes:  r.Perm(nodes),
+			After:  between(r, leastPeace, mostPeace),
+			Lasts:  between(r, shortest, longest),
+			Size:   r.Float64(),
+			Leads:  r.IntN(3) > 0,
 			Caller: r.Float64(),
 		})
 	}

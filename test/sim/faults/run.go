@@ -30,6 +30,13 @@ type Weather interface {
 	Unstick(host string)
 }
 
+// Dials is what fails before there is a connection.
+type Dials interface {
+	// Refuse makes dials from one host to another fail as if nobody listened there. Admit undoes one Refuse.
+	Refuse(from, to string)
+	Admit(from, to string)
+}
+
 // Processes is the nodes' processes.
 type Processes interface {
 	// Leader returns the node that leads now, "" if none is known.
@@ -81,6 +88,7 @@ type World interface {
 type Cluster interface {
 	Wires
 	Weather
+	Dials
 	Processes
 	Disks
 	World
@@ -105,9 +113,13 @@ type Log interface {
 // Run injects plans into c, side by side, and returns when every fault has ended. When ctx ends, it ends all faults at
 // once. Faults are numbered through all plans.
 func Run(ctx context.Context, c Cluster, log Log, plans ...[]Fault) {
+	RunFrom(ctx, c, log, 1, plans...)
+}
+
+// RunFrom is Run for plans that follow others. Their first fault has the given number.
+func RunFrom(ctx context.Context, c Cluster, log Log, number int, plans ...[]Fault) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	number := 1
 	for _, plan := range plans {
 		first := number
 		running.Go(func() { run(ctx, c, log, plan, first) })

@@ -94,8 +94,12 @@ const (
 	Reset
 	// Stalled: the process of node Who did not run from Asked until now.
 	Stalled
+	// Refuses and Admits: from now on all dials of Who to the host Text fail at once, or no more.
+	Refuses
+	Admits
 
-	// FaultBegan and FaultEnded: Text names the fault, in the same words both times.
+	// FaultBegan and FaultEnded: Text names the fault, in the same words both times. Clean says that it only ends
+	// processes and connections, and refuses new ones.
 	FaultBegan
 	FaultEnded
 	// Healed: no fault is left, and none will come.
@@ -113,7 +117,7 @@ func (k Kind) String() string {
 		"was shown", "connected read-only", "has asked to take over", "applied open", "applied move", "applied end",
 		"opened locally", "resumed locally", "ended locally", "digest",
 		"applied its first entry of", "starts", "stopped", "heard", "decides to end", "begins a tracker of",
-		"connections reset", "has stood",
+		"connections reset", "has stood", "is refused", "is refused no more",
 		"fault begins", "fault ends", "healed", "finished",
 	}
 	if int(k) >= len(names) {
@@ -180,7 +184,9 @@ type Event struct {
 	// Read is set on Shown. Lagging, on Refused, says that the node had not applied what the client had seen.
 	Read    *Read
 	Lagging bool
-	Text    string
+	// Clean is set on FaultBegan.
+	Clean bool
+	Text  string
 }
 
 // Line returns an event as one line.

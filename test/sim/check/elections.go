@@ -1,0 +1,170 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"holdfast/test/sim/history"
+)
+
+// elections judges when leaders change (F1 to F4): a living leader is kept, and a dead one is replaced at once.
+type elections struct{ judge }
+
+const (
+	// unrest is how long other faults may still cost a leader after their end.
+	unrest = 6 * time.Second
+	// aftermath is how long a fault of connections may still cost a leader after its end: an election that it began
+	// would be over.
+	aftermath = 1500 * time.Millisecond
+	// quick bounds the time from the end of a leader's process to the next leader. Survivors whose links are slow may
+	// wait until a bond has ended (F3).
+	quick = time.Second
+)
+
+// check judges each fault that only ended processes and connections, or refused new ones, while nothing else was amiss.
+// Then it is known which voters may find the leader gone.
+func (c elections) check() {
+	for _, s := range c.disturbed {
+		if !s.clean || s.open {
+			continue
+		}
+		before, ok := c.leads(s.from)
+		if !ok || before.At > s.from-unrest || s.from < c.patience {
+			continue
+		}
+		if at := slices.IndexFunc(c.stopped[before.Who], s.has); at >= 0 {
+			c.replaced(before, c.stopped[before.Who][at])
+			continue
+		}
+		c.kept(before, s)
+	}
+}
+
+// replaced checks that another leads soon after the leader's process has ended, in the next term, if a quorum of
+// the others was well (F4). Two terms would mean that two voters stood, and the second deposed the first (F3).
+func (c elections) replaced(before history.Event, died time.Duration) {
+	till := died + quick
+	if !c.clear(died-unrest, till) || c.well(before.Who, died-unrest, till) < c.quorum {
+		return
+	}
+	c.checked("F4")
+	var next []history.Event
+	for _, e := range c.elections {
+		if e.At > died && e.At <= till {
+			next = append(next, e)
+		}
+	}
+	switch {
+	case len(next) == 0:
+		c.fail("F4", 0, died, "%s led term %d and ended, and nobody leads %v later", before.Who, before.Term, quick)
+	case len(next) > 1 || next[0].Term != before.Term+1:
+		c.fail("F3", 0, died, "%s led term %d and ended, and it took several terms: %s", before.Who, before.Term,
+			history.Line(next[len(next)-1]))
+	}
+}
+
+// kept checks that a leader leads on that lives, and can make new connections to all nodes that are needed for a quorum:
+// whatever connections are reset (F1), with a minority refused (F2), or without one that has ended.
+func (c elections) kept(leader history.Event, s span) {
+	till := s.till + aftermath
+	if till > c.finished || !c.clear(s.from-unrest, till) ||
+		c.endedWithin(leader.Who, s.from-unrest, till) || c.well(leader.Who, s.from-unrest, till)+1 < c.quorum {
+		return
+	}
+	rule := "F1"
+	switch {
+	case c.refusing(leader.Who, s.from, s.till):
+		rule = "F2"
+	case c.resetting(leader.Who, s.from, s.till):
+	case c.well(leader.Who, s.from, s.till)+1 < len(c.names):
+		rule = "F4 follower"
+	default:
+		return
+	}
+	c.checked(rule)
+	for _, e := range c.elections {
+		if e.At >= s.from && e.At <= till {
+			c.fail(rule[:2], 0, e.At, "%s led term %d, lived, and reached a majority, and was deposed: %s", leader.Who,
+				leader.Term, history.Line(e))
+		}
+	}
+}
+
+// leads returns the newest leader before a moment.
+func (c elections) leads(moment time.Duration) (newest history.Event, ok bool) {
+	for _, e := range c.elections {
+		if e.At < moment {
+			newest, ok = e, true
+		}
+	}
+	return newest, ok
+}
+
+// clear reports whether all faults between two moments only ended processes and connections, or refused new ones.
+func (c elections) clear(from, till time.Duration) bool {
+	return !slices.ContainsFunc(c.disturbed, func(s span) bool { return !s.clean && s.overlaps(from, till) })
+}
+
+// well returns how many nodes, without the leader, ran all the time between two moments while no dial between them and
+// the leader was refused.
+func (c elections) well(leader string, from, till time.Duration) (n int) {
+	for _, name := range c.names {
+		if name != leader && !c.refused(name, leader, from, till) && !c.endedWithin(name, from, till) &&
+			!c.startedWithin(name, from, till) && !c.stood(name, from, till) {
+			n++
+		}
+	}
+	return n
+}
+
+// endedWithin reports whether a process of a node ended between two moments.
+func (n *nodes) endedWithin(who string, from, till time.Duration) bool {
+	return slices.ContainsFunc(n.stopped[who], func(s time.Duration) bool { return s >= from && s <= till })
+}
+
+// stood reports whether a process of a node stood at some time between two moments.
+func (n *nodes) stood(who string, from, till time.Duration) bool {
+	return slices.ContainsFunc(n.stalls[who], func(s span) bool { return s.overlaps(from, till) })
+}
+
+// refused reports whether dials between two hosts were refused at some time between two moments.
+func (n *nodes) refused(one, other string, from, till time.Duration) bool {
+	overlaps := func(s span) bool { return s.overlaps(from, till) }
+	return slices.ContainsFunc(n.refusals[pair{one, other}], overlaps) ||
+		slices.ContainsFunc(n.refusals[pair{other, one}], overlaps)
+}
+
+// refusing reports whether dials between a node and any other were refused, resetting whether connections between
+// them were reset.
+func (n *nodes) refusing(who string, from, till time.Duration) bool {
+	for _, name := range n.names {
+		if n.refused(name, who, from, till) {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *nodes) resetting(who string, from, till time.Duration) bool {
+	for _, name := range n.names {
+		if slices.ContainsFunc(n.resets[pair{name, who}], func(at time.Duration) bool { return at >= from && at <= till }) {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse and admit file that dials of a host to another are refused, and that they are refused no more.
+func (n *nodes) refuse(e history.Event) {
+	p := pair{e.Who, e.Text}
+	n.refusals[p] = append(n.refusals[p], span{from: e.At, open: true})
+}
+
+func (n *nodes) admit(e history.Event) {
+	for i := range n.refusals[pair{e.Who, e.Text}] {
+		if s := &n.refusals[pair{e.Who, e.Text}][i]; s.open {
+			s.open, s.till = false, e.At
+			return
+		}
+	}
+}
