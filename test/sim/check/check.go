@@ -64,7 +64,8 @@ func (r Result) Marks(id session.ID) []history.Mark {
 	return marks
 }
 
-// Check holds events, sorted by time, against I1 to I8, F1 to F4, N1 to N5, liveness after the last fault, and linearizability.
+// Check holds events, sorted by time, against I1 to I8, F1 to F4, N1 to N5, liveness after the last fault, and
+// linearizability.
 func Check(events []history.Event, b Bounds) Result {
 	v := &verdict{Result: Result{Checked: make(map[string]int)}}
 	j := judge{newFacts(b), v}

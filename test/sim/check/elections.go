@@ -63,8 +63,8 @@ func (c elections) replaced(before history.Event, died time.Duration) {
 	}
 }
 
-// kept checks that a leader leads on that lives, and can make new connections to all nodes that are needed for a quorum:
-// whatever connections are reset (F1), with a minority refused (F2), or without one that has ended.
+// kept checks that a leader leads on that lives, and can make new connections to as many nodes as a quorum needs: with
+// all connections reset (F1), a minority refused (F2), or a minority ended.
 func (c elections) kept(leader history.Event, s span) {
 	till := s.till + aftermath
 	if till > c.finished || !c.clear(s.from-unrest, till) ||

@@ -89,7 +89,8 @@ func successions() map[string]verdictOf {
 			happens{links, died("n1", 51), {leads(51.8, "n2", 4)}}, "F4", "F3", "several terms",
 		},
 		"ended, and two leaders": {
-			happens{links, died("n1", 51), {leads(51.1, "n2", 3), leads(51.2, "n3", 4)}}, "F4", "F3",
+			happens{links, died("n1", 51), {leads(51.1, "n2", 3), leads(51.2, "n3", 4)}},
+			"F4", "F3",
 			"several terms",
 		},
 		"ended, and so does another": {happens{links, died("n1", 51), died("n2", 51.1)}, "", "", ""},

@@ -70,18 +70,8 @@ func (f *facts) note(e history.Event, v *verdict) {
 		f.healed = e.At
 	case history.Finished:
 		f.finished = e.At
-	case history.NodeStopped:
-		f.stop(e)
-	case history.NodeStarted:
-		f.start(e)
-	case history.Stalled:
-		f.stall(e)
-	case history.Reset:
-		f.reset(e)
-	case history.Refuses:
-		f.refuse(e)
-	case history.Admits:
-		f.admit(e)
+	case history.NodeStopped, history.NodeStarted, history.Stalled, history.Reset, history.Refuses, history.Admits:
+		f.nodes.note(e)
 	case history.AppliedTerm:
 		f.begin(e)
 	case history.Leads:

@@ -29,6 +29,24 @@ type nodes struct {
 // pair names two hosts.
 type pair struct{ one, other string }
 
+// note files what happened to a process or to connections.
+func (n *nodes) note(e history.Event) {
+	switch e.Kind { //nolint:exhaustive // the other kinds are not about nodes
+	case history.NodeStopped:
+		n.stop(e)
+	case history.NodeStarted:
+		n.start(e)
+	case history.Stalled:
+		n.stall(e)
+	case history.Reset:
+		n.reset(e)
+	case history.Refuses:
+		n.refuse(e)
+	case history.Admits:
+		n.admit(e)
+	}
+}
+
 func (n *nodes) start(e history.Event) {
 	n.names[e.Node] = e.Who
 	n.started[e.Who] = append(n.started[e.Who], e.At)

@@ -9,6 +9,7 @@ import (
 
 // Wires connects a cluster. Cuts of one direction and pauses of one host add up. A simnet.Network is a Wires.
 type Wires interface {
+	Dials
 	Cut(from, to string)
 	Heal(from, to string)
 	Pause(host string)
@@ -88,7 +89,6 @@ type World interface {
 type Cluster interface {
 	Wires
 	Weather
-	Dials
 	Processes
 	Disks
 	World

@@ -13,7 +13,7 @@ import (
 func beginSuccession(lasting context.Context, f Fault, c Cluster, nodes []string) *broken {
 	leader := c.Leader()
 	if f.Kind == Blink {
-		return blink(f, c, f.one(c, nodes))
+		return blink(context.WithoutCancel(lasting), f, c, f.one(c, nodes))
 	}
 	if leader == "" {
 		return nil
@@ -76,7 +76,7 @@ func refuse(f Fault, c Cluster, leader string, some []string) *broken {
 }
 
 // blink ends a process and starts it again after 1 to 10 ms.
-func blink(f Fault, c Cluster, one string) *broken {
+func blink(ctx context.Context, f Fault, c Cluster, one string) *broken {
 	b := kill(c, one)
 	if b == nil {
 		return nil
@@ -84,7 +84,7 @@ func blink(f Fault, c Cluster, one string) *broken {
 	away := time.Millisecond + time.Duration(f.Size*float64(9*time.Millisecond)).Truncate(time.Microsecond)
 	var back sync.WaitGroup
 	back.Go(func() {
-		sleep(context.Background(), away)
+		sleep(ctx, away)
 		c.Start(one)
 	})
 	text := fmt.Sprintf("kill %s and start it %v later", one, away)
