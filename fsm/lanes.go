@@ -10,13 +10,41 @@ import (
 // changes, one is theirs.
 const arrivalShare = 8
 
-// entryWork bounds the sessions that one entry changes: the most that one command ends, and the arrivals' share beside
-// them. Applying an entry holds up all that comes behind it, and ending a session takes 3 to 5 us. So an entry is
-// applied in some 5 ms, whatever storm its commands come from.
-const entryWork = session.MaxCloseBatch + session.MaxCloseBatch/(arrivalShare-1)
+// entryCost bounds what applying one entry costs, see costOf: the moves that one command makes, and the arrivals' share
+// beside them. All that comes behind an entry waits while it is applied. With these costs that is some 5 ms, also
+// while other work shares the processors, whatever storm the commands come from.
+const entryCost = moveCost * (session.MaxBatch + session.MaxBatch/(arrivalShare-1))
 
-// workOf returns the number of sessions that a command changes, which is what applying it costs. A count stands for the
-// time, because what a leader puts into one entry must not depend on how fast it is.
+// crowdedWork bounds the sessions of the other lane in one entry while arrivals come: a storm is then applied in small
+// steps, so that an arrival waits for little of it. crowdedFor is how long arrivals count as coming after one has
+// waited. A storm that nobody waits behind gets full entries, because each entry costs a turn of the log.
+const (
+	crowdedWork = session.MaxCloseBatch
+	crowdedFor  = 100 * time.Millisecond
+)
+
+// What applying costs: BenchmarkApplyClose, BenchmarkApplyMove, BenchmarkApplyOpen, with what observers do. An end costs
+// about 1 us, and a forgotten request id a quarter of that.
+const (
+	endCost    = 1
+	moveCost   = 4
+	forgetCost = session.MaxForget / 4
+)
+
+// costOf returns what applying a command costs. Counts stand for the time, because what a leader puts into one entry
+// must not depend on how fast it is.
+func costOf(c session.Command) int {
+	switch c := c.(type) {
+	case session.CloseSessions:
+		return endCost * len(c.Sessions)
+	case session.ForgetRequests:
+		return forgetCost
+	default:
+		return moveCost * workOf(c)
+	}
+}
+
+// workOf returns the number of sessions that a command changes.
 func workOf(c session.Command) int {
 	switch c := c.(type) {
 	case session.CloseSessions:

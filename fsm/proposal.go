@@ -10,8 +10,8 @@ import (
 type proposal struct {
 	encoded []byte
 	kind    kind
-	// work is the number of sessions that the command is about: see workOf.
-	work int
+	// work is the number of sessions that the command is about, cost what applying it costs: see workOf and costOf.
+	work, cost int
 	// deadline is when the proposal is refused if it still waits in the queue.
 	deadline time.Time
 	// done is called once with the answer, without a lock.

@@ -57,6 +57,7 @@ type Proposer struct {
 	queue   lanes         // guarded by mu
 	pending [kinds]int    // proposals in the queue or on their way; guarded by mu
 	stopped bool          // guarded by mu
+	arrived time.Time     // when arrivals last waited for an entry; guarded by mu
 	stats   ProposerStats // guarded by mu
 }
 
@@ -140,7 +141,8 @@ func (p *Proposer) proposal(c session.Command) (*proposal, error) {
 		return nil, err
 	}
 	return &proposal{
-		encoded: encoded, kind: kindOf(c), work: workOf(c), deadline: time.Now().Add(p.cfg.Timeout),
+		encoded: encoded, kind: kindOf(c), work: workOf(c), cost: costOf(c),
+		deadline: time.Now().Add(p.cfg.Timeout),
 	}, nil
 }
 

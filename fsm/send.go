@@ -53,20 +53,19 @@ func (p *Proposer) send() *inFlight {
 func (p *Proposer) nextEntry() (proposals []*proposal, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	size, work := frameSize, 0
+	has := load{bytes: frameSize, crowded: p.crowded()}
 	for q := p.queue.next(); q != nil && len(proposals) < p.cfg.MaxCommands; q = p.queue.next() {
-		if len(proposals) > 0 && (size+len(q.encoded) > p.cfg.MaxBytes || work+q.work > entryWork) {
+		if len(proposals) > 0 && !has.roomFor(q, p.cfg.MaxBytes) {
 			break
 		}
 		p.queue.take(q)
-		size += len(q.encoded)
-		work += q.work
+		has.add(q)
 		proposals = append(proposals, q)
 	}
 	if len(proposals) == 0 {
 		return nil, nil
 	}
-	data = make([]byte, frameSize, size)
+	data = make([]byte, frameSize, has.bytes)
 	for _, q := range proposals {
 		data = append(data, q.encoded...)
 		q.encoded = nil
@@ -76,6 +75,40 @@ func (p *Proposer) nextEntry() (proposals []*proposal, data []byte) {
 	p.stats.Commands += uint64(len(proposals))
 	p.stats.Bytes += uint64(len(data))
 	return proposals, data
+}
+
+// crowded reports whether arrivals wait, or did lately. The caller holds mu.
+func (p *Proposer) crowded() bool {
+	if p.queue.arriving.length == 0 {
+		return time.Since(p.arrived) < crowdedFor
+	}
+	p.arrived = time.Now()
+	return true
+}
+
+// load is what an entry carries so far.
+type load struct {
+	// cost is that of applying it, standing the number of sessions in commands that are no arrivals.
+	bytes, cost, standing int
+	// crowded says that arrivals come.
+	crowded bool
+}
+
+// roomFor reports whether q fits in.
+func (l *load) roomFor(q *proposal, maxBytes int) bool {
+	if q.kind != arrivals && l.crowded && l.standing > 0 && l.standing+q.work > crowdedWork {
+		return false
+	}
+	return l.bytes+len(q.encoded) <= maxBytes && l.cost+q.cost <= entryCost
+}
+
+// add adds q.
+func (l *load) add(q *proposal) {
+	l.bytes += len(q.encoded)
+	l.cost += q.cost
+	if q.kind != arrivals {
+		l.standing += q.work
+	}
 }
 
 // nextDeadline returns the earliest deadline of the queue and of f; zero when no caller waits.
