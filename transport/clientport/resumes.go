@@ -15,6 +15,12 @@ import (
 	"holdfast/transport/wire"
 )
 
+// bulkSessionBytes is about what a session costs in a request for many that is under way, beside its bytes in the
+// message. The stream holds its id (8 bytes), what is asked (40) with its place (8), its outcome (32), and an entry in
+// the map of resumes (up to 40). The node holds as much again without that entry (40 + 8 + 32), and the leader's word
+// (32). What is left is for the columns of the message to the leader.
+const bulkSessionBytes = 256
+
 // bulk is one request to resume many sessions, under way.
 type bulk struct {
 	c   *connection
@@ -41,7 +47,7 @@ func (c *connection) resumes(p *holdfastv1.ResumeSessions) error {
 	b := &bulk{
 		c: c, seq: p.GetSeq(), ids: p.GetIds(), outcomes: make([]session.Resumed, len(r.Sessions)),
 		asked: session.ResumesRequest{Instance: r.Instance, Seen: r.Seen, Sessions: r.Sessions[:0:0]},
-		bytes: 2*proto.Size(p) + port.RequestBytes,
+		bytes: proto.Size(p) + len(r.Sessions)*bulkSessionBytes + port.RequestBytes,
 	}
 	if err := c.network.Reserve(b.bytes); err != nil {
 		return err
@@ -50,20 +56,35 @@ func (c *connection) resumes(p *holdfastv1.ResumeSessions) error {
 		c.network.Add(-b.bytes)
 		return err
 	}
-	b.admit(r)
 	defer c.streamState.waits.Done()
+	if err := b.start(r); err != nil {
+		b.fail(err)
+	}
+	return nil
+}
+
+// start admits the sessions and asks the node for them. It turns a panic into an error.
+func (b *bulk) start(r *session.ResumesRequest) (err error) {
+	defer b.c.server.port.Recovered(wire.ConnectMethod, &err)
+	b.admit(r)
 	if len(b.at) == 0 {
 		b.tell(nil)
 		return nil
 	}
-	if err := b.start(); err != nil {
-		all := make([]session.Resumed, len(b.at))
-		for i := range all {
-			all[i].Err = err
-		}
-		b.tell(all)
-	}
+	b.c.conn.StartResumes(b.asked, b.tell)
 	return nil
+}
+
+// fail refuses all sessions that have not been refused yet.
+func (b *bulk) fail(why error) {
+	b.end(func() (granted []session.Token) {
+		for i := range b.outcomes {
+			if b.outcomes[i].Err == nil {
+				b.outcomes[i] = session.Resumed{SafeFor: -1, Err: why}
+			}
+		}
+		return nil
+	})
 }
 
 // admit takes the sessions that the budget and the stream have room for, in their order, and refuses the others.
@@ -91,37 +112,38 @@ func (b *bulk) admit(r *session.ResumesRequest) {
 	}
 }
 
-// start asks the node, and turns a panic into an error.
-func (b *bulk) start() (err error) {
-	defer b.c.server.port.Recovered(wire.ConnectMethod, &err)
-	b.c.conn.StartResumes(b.asked, b.tell)
-	return nil
+// tell takes the outcomes of the sessions that the node was asked for.
+func (b *bulk) tell(asked []session.Resumed) {
+	b.end(func() []session.Token {
+		now := time.Now()
+		granted := make([]session.Token, 0, len(asked))
+		for n, o := range asked {
+			b.outcomes[b.at[n]] = o
+			if o.Err != nil {
+				b.c.reservations.Unserved(now, gate.Resumes, o.Err)
+				continue
+			}
+			granted = append(granted, session.Token{ID: b.asked.Sessions[n].ID, Attachment: o.Attachment})
+		}
+		return granted
+	})
 }
 
-// tell queues the answer, and then the events that waited for it. asked are the outcomes of the sessions that the node
-// was asked for. Only the first call counts: a request that panicked after it was started may have been answered.
-func (b *bulk) tell(asked []session.Resumed) {
+// end ends the request: it has judge complete the outcomes, queues the answer, and then the events that waited for it.
+// Only the first call counts: a request that panicked after it was started may have been answered.
+func (b *bulk) end(judge func() []session.Token) {
 	if !b.over.CompareAndSwap(false, true) {
 		return
 	}
 	c := b.c
 	defer c.network.Add(-b.bytes)
-	now := time.Now()
-	granted := make([]session.Token, 0, len(asked))
-	for n, o := range asked {
-		b.outcomes[b.at[n]] = o
-		if o.Err != nil {
-			c.reservations.Unserved(now, gate.Resumes, o.Err)
-			continue
-		}
-		granted = append(granted, session.Token{ID: b.asked.Sessions[n].ID, Attachment: o.Attachment})
-	}
+	answer, granted, err := b.judged(judge)
 	c.streamState.release()
-	if why := b.whole(); why != nil {
-		c.fail(b.seq, why)
+	if err != nil {
+		c.fail(b.seq, err)
 	} else {
 		c.out.add(&holdfastv1.ServerMessage{
-			Message: &holdfastv1.ServerMessage_ResumedSessions{ResumedSessions: b.answer()},
+			Message: &holdfastv1.ServerMessage_ResumedSessions{ResumedSessions: answer},
 		})
 	}
 	waited, change := c.streamState.answeredBulk(b.asked.Sessions, granted)
@@ -130,6 +152,19 @@ func (b *bulk) tell(asked []session.Resumed) {
 		c.tell(e)
 	}
 	c.streamState.done()
+}
+
+// judged returns the answer with the sessions that are granted, or why there is one refusal for all. It turns a panic
+// into that refusal: the counters of the stream are put right in any case.
+func (b *bulk) judged(judge func() []session.Token) (answer *holdfastv1.ResumedSessions, granted []session.Token,
+	err error,
+) {
+	defer b.c.server.port.Recovered(wire.ConnectMethod, &err)
+	tokens := judge()
+	if why := b.whole(); why != nil {
+		return nil, nil, why
+	}
+	return b.answer(), tokens, nil
 }
 
 // whole returns why all sessions were refused alike, when that is no session's fault: one error is the answer then.
@@ -153,11 +188,15 @@ func (b *bulk) answer() *holdfastv1.ResumedSessions {
 		Seq: b.seq, Attachments: make([]uint64, len(b.outcomes)), SafeForMs: make([]uint64, len(b.outcomes)),
 	}
 	var failures []session.TouchFailure
+	var former error
 	for i := range b.outcomes {
 		o := &b.outcomes[i]
 		if o.Err != nil {
 			failures = append(failures, session.TouchFailure{ID: session.ID(b.ids[i]), Err: o.Err})
-			b.c.server.port.Note(wire.ConnectMethod, o.Err)
+			if o.Err != former { //nolint:errorlint // the same value is noted once
+				b.note(o.Err)
+			}
+			former = o.Err
 			continue
 		}
 		m.Attachments[i], m.SafeForMs[i] = o.Attachment, uint64(max(o.SafeFor, 0).Milliseconds())
@@ -165,6 +204,14 @@ func (b *bulk) answer() *holdfastv1.ResumedSessions {
 	m.Failures = failuresProto(failures)
 	b.c.server.stats.failed.Add(uint64(len(failures)))
 	return m
+}
+
+// note counts and logs what is the node's own fault.
+func (b *bulk) note(err error) {
+	if p, ok := errors.AsType[*session.PanicError](err); ok {
+		b.c.server.port.Panicked(wire.ConnectMethod, p)
+	}
+	b.c.server.port.Note(wire.ConnectMethod, err)
 }
 
 // beginBulk counts a request as under way, or says why it is refused. The caller then calls addResumes, release,

@@ -249,3 +249,93 @@ func TestAPanicOfResumesIsAnswered(t *testing.T) {
 		}
 	})
 }
+
+// A panic before the node is asked, and one while its answer is taken, are answers too. The stream counts nothing of
+// the request any more: it takes another one, and ends.
+func TestAPanicOfResumesLeavesNothingCounted(t *testing.T) {
+	type client = holdfastv1.SessionService_ConnectClient
+	for name, panics := range map[string]func(t *testing.T, c *connection, node *bulks, stream client){
+		"in the admission": func(t *testing.T, c *connection, _ *bulks, stream client) {
+			t.Helper()
+			good := c.reservations
+			c.reservations = nil
+			send(t, stream, resumesMessage(1, 7, 8))
+			synctest.Wait()
+			c.reservations = good
+		},
+		"in the answer": func(t *testing.T, _ *connection, node *bulks, stream client) {
+			t.Helper()
+			send(t, stream, resumesMessage(1, 7, 8))
+			node.take(t).done(make([]session.Resumed, 3)) // one outcome too many
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				node := newBulks()
+				s, network, stop := clientPort(
+					t, Config{Stream: StreamLimits{Requests: 1, Sessions: 2}}, &node.fakeService,
+				)
+				defer stop()
+				stream := connected(t, network)
+				send(t, stream, touchMessage(9))
+				receive(t, stream)
+				c, _ := node.newest().(*connection)
+				panics(t, c, node, stream)
+				if m := receive(t, stream); m.GetFailed().GetSeq() != 1 && len(m.GetResumedSessions().GetFailures()) != 2 {
+					t.Errorf("the answer is %v, want a refusal", m)
+				}
+				if got := s.Stats(); got.Panics != 1 || got.Waiting != 0 {
+					t.Errorf("%d panics with %d bytes counted for them, want 1 and 0", got.Panics, got.Waiting)
+				}
+				send(t, stream, resumesMessage(2, 9, 10))
+				node.take(t).done(make([]session.Resumed, 2))
+				if m := receive(t, stream); len(m.GetResumedSessions().GetAttachments()) != 2 {
+					t.Errorf("another request is answered %v", m)
+				}
+			})
+		})
+	}
+}
+
+// What a request for many sessions reserves is no less than what it holds: a client whose node has no leader may have
+// many of them under way.
+func TestResumesReserveWhatTheyHold(t *testing.T) {
+	const messages, each = 24, session.MaxBatch
+	bubble.Test(t, func(t *testing.T) {
+		node := newBulks()
+		s, network, stop := clientPort(t, Config{}, &node.fakeService)
+		defer stop()
+		stream := connected(t, network)
+		send(t, stream, resumesMessage(1, 7))
+		node.take(t).done([]session.Resumed{{SafeFor: -1, Err: session.ErrNoLeader}})
+		receive(t, stream)
+		before := heap()
+		for seq := range messages {
+			ids := manyIDs(each)
+			for i := range ids {
+				ids[i] += uint64(seq * each)
+			}
+			send(t, stream, resumesMessage(uint64(seq+2), ids...))
+		}
+		synctest.Wait()
+		holds, reserved := heap()-before, int(s.Stats().Waiting)
+		// The fake holds none of what a node holds beside it: its copies, its places and outcomes, and the leader's word.
+		const atNode = 40 + 8 + 32 + 32
+		if holds += messages * each * atNode; holds > reserved {
+			t.Errorf("%d bytes a session are held, and %d reserved", holds/messages/each, reserved/messages/each)
+		}
+		t.Logf("%d bytes a session are held, %d reserved", holds/messages/each, reserved/messages/each)
+		for range messages {
+			one := node.take(t)
+			all := make([]session.Resumed, len(one.Sessions))
+			for i := range all {
+				all[i] = session.Resumed{SafeFor: -1, Err: session.ErrNoLeader}
+			}
+			one.done(all)
+			receive(t, stream)
+		}
+		if got := s.Stats().Waiting; got != 0 {
+			t.Errorf("%d bytes are counted for nothing", got)
+		}
+	})
+}
