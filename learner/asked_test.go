@@ -207,6 +207,9 @@ func TestAPanicIsTheOutcomeOfItsRequest(t *testing.T) {
 		if p, ok := errors.AsType[*session.PanicError]((<-first).err); !ok || p.Value != "planted" {
 			t.Errorf("the first request is told %v, want the panic", p)
 		}
+		if w.server.table.find(1) != nil {
+			t.Error("the session of the request that panicked is served")
+		}
 		if g := <-second; g.err != nil {
 			t.Errorf("the second request: %v", g.err)
 		}

@@ -69,6 +69,17 @@ func (t *TouchTable) end(id session.ID, keep uint64, why error) (*connection, bo
 	return a.conn, true
 }
 
+// drop stops serving an attachment, if it is served. why is the refusal of later touches.
+func (t *TouchTable) drop(a *attached, why error) {
+	s := t.shardOf(a.id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.serving.find(a.id) == a {
+		a.end(why)
+		s.serving.drop(a.id)
+	}
+}
+
 // all returns the ids of all sessions that the node serves, in no order.
 func (t *TouchTable) all() []session.ID {
 	var ids []session.ID

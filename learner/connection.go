@@ -122,13 +122,21 @@ func (c *connection) serve(reply session.Reply, received time.Duration) (session
 }
 
 // attach serves an attachment, unless the state has a newer one or the end of the session. This node may have applied
-// either before attach put the session into the table, where Applied would have found it.
+// either before attach put the session into the table, where Applied would have found it. After a panic the session is
+// not served: its request is refused.
 func (s *Server) attach(granted session.Session, c *connection, confirmed mark, now time.Duration) (*attached, error) {
 	a := s.table.attach(granted, c, confirmed, now)
 	if a == nil {
 		return nil, s.registry.moved(granted.ID)
 	}
+	judged := false
+	defer func() {
+		if !judged {
+			s.table.drop(a, session.ErrOutcomeUnknown)
+		}
+	}()
 	current, ok := s.view.Session(granted.ID)
+	judged = true
 	switch {
 	case !ok:
 		err := s.registry.gone(granted.ID)

@@ -167,29 +167,42 @@ func (b *resuming) outcome() {
 	}
 	granted := make([]*attached, 0, len(b.at))
 	for n, i := range b.at {
-		one := &b.moved[n]
-		if one.Err != nil {
-			b.refuse(i, s.registry.explained(one.Err, b.request.Sessions[n].Token()))
-			continue
+		var a *attached
+		var err error
+		// a panic is the outcome of its session, because others are served by then
+		if panicked := guarded(func() { a, err = b.serve(n, confirmed, now) }); panicked != nil {
+			err = panicked
 		}
-		touch := confirmed
-		if one.Repeated {
-			touch = mark{} // an earlier entry had done it: that confirms no touch (S2)
-		}
-		a, err := s.attachMoved(b.request.Sessions[n].ID, one.Attachment, c, touch, now)
 		if err != nil {
 			b.refuse(i, err)
 			continue
 		}
 		granted = append(granted, a)
-		b.outcomes[i] = session.Resumed{Attachment: one.Attachment, SafeFor: -1}
-		if touch.tag != 0 {
-			// The client counts from its sending of the request, so the full promise is safe (S3 with k = r).
-			b.outcomes[i].SafeFor = safeFor(a.timeout(), 0)
-		}
 	}
 	c.addAll(granted)
 	b.done(b.outcomes)
+}
+
+// serve serves the n-th session if it has moved, or returns why it has not.
+func (b *resuming) serve(n int, confirmed mark, now time.Duration) (*attached, error) {
+	s, one, asked := b.conn.server, &b.moved[n], &b.request.Sessions[n]
+	if one.Err != nil {
+		return nil, s.registry.explained(one.Err, asked.Token())
+	}
+	if one.Repeated {
+		confirmed = mark{} // an earlier entry had done it: that confirms no touch (S2)
+	}
+	a, err := s.attachMoved(asked.ID, one.Attachment, b.conn, confirmed, now)
+	if err != nil {
+		return nil, err
+	}
+	outcome := session.Resumed{Attachment: one.Attachment, SafeFor: -1}
+	if confirmed.tag != 0 {
+		// The client counts from its sending of the request, so the full promise is safe (S3 with k = r).
+		outcome.SafeFor = safeFor(a.timeout(), 0)
+	}
+	b.outcomes[b.at[n]] = outcome
+	return a, nil
 }
 
 // attachMoved serves an attachment of a session that a move here has made, unless the state has a newer one or the end

@@ -223,3 +223,83 @@ func TestResumesThatFailAsAWhole(t *testing.T) {
 		})
 	}
 }
+
+// A panic while the outcome of many resumes is taken is the outcome of its session alone. That session is not served,
+// whichever step it was in, and the others are.
+func TestAPanicAmongResumesIsOneOutcome(t *testing.T) {
+	for call := 1; call <= 2; call++ { // a look at the state before the session is in the table, and one after that
+		bubble.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			l := w.follow()
+			w.owned(map[session.ID]uint64{1: 11, 2: 12, 3: 13})
+			told := w.startResumes(w.conn, w.resumesOf(map[session.ID]uint64{1: 1, 2: 2, 3: 3}, 1, 2, 3))
+			reply := session.Reply{Seq: l.request().Seq, Term: 1, Index: 7, Moved: []session.MoveResult{
+				{Attachment: 11}, {Attachment: 12}, {Attachment: 13},
+			}}
+			looks := 0
+			var look func()
+			look = func() {
+				if looks++; looks == 2+call {
+					panic("planted")
+				}
+				w.view.onSession = look
+			}
+			w.view.onSession = look
+			l.reply(reply)
+			w.view.apply(7)
+			got := <-told
+			if p, ok := errors.AsType[*session.PanicError](got[1].Err); !ok || p.Value != "planted" {
+				t.Errorf("look %d: the session is told %v, want the panic", call, got[1].Err)
+			}
+			if got[0].Attachment != 11 || got[2].Attachment != 13 {
+				t.Errorf("look %d: the others are told %+v", call, got)
+			}
+			if w.server.table.Len() != 2 || w.server.table.find(2) != nil {
+				t.Errorf("look %d: %d sessions are served, want 1 and 3", call, w.server.table.Len())
+			}
+			w.promises("of the other sessions", promised(0), 1, 3)
+		})
+	}
+}
+
+// A connection that ends while the outcome of its requests is taken keeps none of their sessions: the table refers to
+// it as long as they live, so they would live as long as it.
+func TestAnEndedConnectionKeepsNoSessions(t *testing.T) {
+	for name, ask := range map[string]func(w *world, c session.Connection, l *fakeLeader){
+		"one resume": func(w *world, c session.Connection, l *fakeLeader) {
+			told := w.starting(c, session.Request{
+				Resume: &session.ResumeRequest{Token: w.token(1, 1), Instance: 9, Attempt: 2},
+			})
+			s, _ := w.view.Session(1)
+			w.view.onSession = c.Disconnect
+			l.reply(session.Reply{Seq: l.request().Seq, Term: 1, Index: 0, Session: s})
+			<-told
+		},
+		"many": func(w *world, c session.Connection, l *fakeLeader) {
+			told := w.startResumes(c, w.resumesOf(map[session.ID]uint64{1: 1}, 1))
+			seq := l.request().Seq
+			w.view.onSession = c.Disconnect
+			l.reply(session.Reply{Seq: seq, Term: 1, Index: 0, Moved: []session.MoveResult{{Attachment: 11}}})
+			<-told
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				l := w.follow()
+				w.owned(map[session.ID]uint64{1: 11})
+				c, ok := w.connect(&events{}).(*connection)
+				if !ok {
+					t.Fatal("the connection is of another type")
+				}
+				ask(w, c, l)
+				if !c.over.Load() || w.view.onSession != nil {
+					t.Fatal("the connection did not end in the middle of the outcome")
+				}
+				if n := c.sessions.size(); n != 0 {
+					t.Errorf("the ended connection keeps %d sessions", n)
+				}
+			})
+		})
+	}
+}
