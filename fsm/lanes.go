@@ -23,8 +23,8 @@ const (
 	crowdedFor  = 100 * time.Millisecond
 )
 
-// What applying costs: BenchmarkApplyClose, BenchmarkApplyMove, BenchmarkApplyOpen, with what observers do. An end costs
-// about 1 us, and a forgotten request id a quarter of that.
+// What applying costs, what observers do included (BenchmarkApplyClose, BenchmarkApplyMove, BenchmarkApplyOpen). An end
+// costs about 1 us, and a forgotten request id a quarter of that.
 const (
 	endCost    = 1
 	moveCost   = 4

@@ -389,13 +389,13 @@ func TestI6DigestCoversEverything(t *testing.T) {
 		"issued":       func(r *replica) { r.tables.issued++ },
 		"request":      func(r *replica) { r.tables.forgetRequests(1) },
 		"requests":     func(r *replica) { r.tables.forgetRequests(2) },
-		"gone":         func(r *replica) {
+		"gone": func(r *replica) {
 			d, one := drops{sessions: &r.tables.sessions}, storedSession{}
 			d.find(1<<56|1000<<16, &one)
 			r.tables.dropSession(&d, &one)
 			d.end()
 		},
-		"certificate":  func(r *replica) { r.tables.addCertificate(&certificate{id: 5, number: 1}) },
+		"certificate": func(r *replica) { r.tables.addCertificate(&certificate{id: 5, number: 1}) },
 	}
 	for i, set := range []func(*certificate){
 		func(c *certificate) { c.term++ }, func(c *certificate) { c.index++ }, func(c *certificate) { c.credited++ },

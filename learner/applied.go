@@ -17,7 +17,11 @@ func (s *Server) Applied(_, _ uint64, changes []session.Change) {
 		case session.Moved:
 			s.moveOn(ended, c.Session)
 		case session.Ended:
-			s.end(ended, expired(&c.Certificate), c.Certificate)
+			// Most sessions are served elsewhere, or by nobody. One that begins to be served now is looked up in the
+			// state afterwards, which shows the entry.
+			if s.table.find(c.Session.ID) != nil {
+				s.end(ended, expired(&c.Certificate), c.Certificate)
+			}
 		}
 	}
 	ended.forget()

@@ -2,6 +2,7 @@ package clientport
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync"
@@ -70,10 +71,11 @@ type outbox struct {
 	full   *session.LimitError
 }
 
-// outgoing is a message, or one that is written already.
+// outgoing is a message, or one that is written already, or the ends of sessions.
 type outgoing struct {
 	message *holdfastv1.ServerMessage
 	written []byte
+	ends    *ends
 	bytes   int
 }
 
@@ -144,26 +146,31 @@ func (o *outbox) write(b []byte) {
 	o.push(outgoing{written: slices.Clip(kept), bytes: len(b) + messageOverhead})
 }
 
+// ends are the sessions of a Gone, in the bytes of the wire. Ends come by the thousand, on the goroutine that applies
+// the log: a message of each would take four objects.
+type ends struct {
+	cause             session.Cause
+	ids, certificates []byte
+}
+
 // gone queues the end of a session. It adds to the last queued message if that is of the same kind: one message tells
 // all ends that happen while the client does not read.
 func (o *outbox) gone(c session.Certificate) {
-	certificate := wire.CertificateProto(c)
-	bytes := proto.Size(certificate) + 16
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last := o.last()
-	batch := last.message.GetGone()
-	if batch == nil || batch.GetCause() != certificate.GetCause() || len(batch.GetIds()) == maxEventBatch {
-		batch = &holdfastv1.Gone{Cause: certificate.GetCause()}
-		m := &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{Gone: batch}}
-		if !o.push(outgoing{message: m, bytes: messageOverhead}) {
+	batch := last.ends
+	if batch == nil || batch.cause != c.Cause || len(batch.ids) == 8*maxEventBatch {
+		batch = &ends{cause: c.Cause}
+		if !o.push(outgoing{ends: batch, bytes: messageOverhead}) {
 			return
 		}
 		last = o.last()
 	}
-	batch.Ids = append(batch.Ids, uint64(c.ID))
-	batch.Certificate = append(batch.Certificate, certificate)
-	o.grow(last, bytes)
+	before := len(batch.certificates)
+	batch.ids = binary.LittleEndian.AppendUint64(batch.ids, uint64(c.ID))
+	batch.certificates = wire.AppendCertificate(batch.certificates, &c)
+	o.grow(last, len(batch.certificates)-before+16)
 }
 
 // moved queues the loss of a session to another connection, of the client process with an instance. It batches as gone

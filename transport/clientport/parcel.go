@@ -30,7 +30,11 @@ func (p *parcel) pack(parts []outgoing) {
 		p.sizes = nil
 	}
 	p.parts, p.sizes, p.inner, p.weight = parts, p.sizes[:0], 0, 0
-	for _, part := range parts {
+	for i := range parts {
+		part := &parts[i]
+		if e := part.ends; e != nil {
+			part.written, part.ends = wire.AppendGone(nil, e.cause, e.ids, e.certificates), nil
+		}
 		size := len(part.written)
 		if part.message != nil {
 			size = proto.Size(part.message)

@@ -12,6 +12,7 @@ import (
 // Numbers of fields, as in proto/holdfast/v1.
 const (
 	openedField, resumedField, touchedField, closedField = 1, 2, 3, 4
+	goneField                                            = 6
 	answersField, upgradedField, stateField              = 13, 12, 15
 )
 
@@ -46,6 +47,32 @@ func AppendTouched(b []byte, seq uint64, safeFor time.Duration) []byte {
 func AppendClosed(b []byte, seq uint64) []byte {
 	b, start := fields.Begin(b, closedField)
 	b = fields.Varint(b, 1, seq)
+	return fields.End(b, start)
+}
+
+// AppendGone appends a Gone of ids, eight bytes each with the lowest first, and of certificates in the bytes of
+// [AppendCertificate].
+func AppendGone(b []byte, cause session.Cause, ids, certificates []byte) []byte {
+	b, start := fields.Begin(b, goneField)
+	b = fields.Bytes(b, 1, ids)
+	b = fields.Varint(b, 2, uint64(causeProto(cause)))
+	b = append(b, certificates...)
+	return fields.End(b, start)
+}
+
+// AppendCertificate appends a certificate of a Gone, as [CertificateProto] has it.
+func AppendCertificate(b []byte, c *session.Certificate) []byte {
+	b, start := fields.Begin(b, 3)
+	b = fields.Fixed64(b, 1, uint64(c.ID))
+	b = fields.Varint(b, 2, uint64(causeProto(c.Cause)))
+	b = appendPromise(b, 3, c.LastTouchAge)
+	b = fields.Varint(b, 4, uint64(c.Owner))
+	b = fields.Varint(b, 5, c.Term)
+	b = appendDuration(b, 6, c.Credited)
+	b = fields.Varint(b, 7, c.Index)
+	if !c.EndedAt.IsZero() {
+		b = appendSpan(b, 8, c.EndedAt.Unix(), int32(c.EndedAt.Nanosecond()))
+	}
 	return fields.End(b, start)
 }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -43,6 +44,32 @@ func anyGrant(random *rand.Rand) *session.Grant {
 	return g
 }
 
+// anyCertificate returns a certificate with fields of any size, some from a grant.
+func anyCertificate(random *rand.Rand, g *session.Grant) session.Certificate {
+	return session.Certificate{
+		ID: session.ID(random.Uint64() | 1), Cause: session.Cause(random.IntN(3)), LastTouchAge: g.SafeFor,
+		Owner: g.Session.Owner, Term: g.Session.Attachment, Index: g.Session.OpenedIndex,
+		Credited: max(g.Session.Timeout, 0), EndedAt: g.Session.OpenedAt,
+	}
+}
+
+func appendedGone(all []session.Certificate) []byte {
+	var ids, certificates []byte
+	for i := range all {
+		ids = binary.LittleEndian.AppendUint64(ids, uint64(all[i].ID))
+		certificates = AppendCertificate(certificates, &all[i])
+	}
+	return AppendGone(nil, all[0].Cause, ids, certificates)
+}
+
+func goneProto(all []session.Certificate) *holdfastv1.Gone {
+	m := &holdfastv1.Gone{Cause: causeProto(all[0].Cause)}
+	for _, c := range all {
+		m.Ids, m.Certificate = append(m.Ids, uint64(c.ID)), append(m.Certificate, CertificateProto(c))
+	}
+	return m
+}
+
 // An appended answer is what marshalling its message gives, whatever its fields hold.
 func TestAppendedAnswersAreTheirMessages(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -53,6 +80,7 @@ func TestAppendedAnswersAreTheirMessages(t *testing.T) {
 			Node: session.Node(random.IntN(256)), Mode: session.Mode(random.IntN(4)),
 			Index: random.Uint64() >> random.IntN(64),
 		}
+		all := []session.Certificate{anyCertificate(random, g), anyCertificate(random, g), {ID: 1}}
 		for name, tt := range map[string]struct {
 			bytes []byte
 			want  *holdfastv1.ServerMessage
@@ -75,6 +103,9 @@ func TestAppendedAnswersAreTheirMessages(t *testing.T) {
 			},
 			"closed": {AppendClosed(nil, seq), &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Closed{
 				Closed: &holdfastv1.Closed{Seq: seq},
+			}}},
+			"gone": {appendedGone(all), &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{
+				Gone: goneProto(all),
 			}}},
 			"state": {AppendState(nil, state), &holdfastv1.ServerMessage{State: StateProto(state)}},
 		} {
