@@ -30,6 +30,8 @@ type Config struct {
 	Node session.Node
 	// Interval is the heartbeat interval that counts until a leader has told its own (R1).
 	Interval time.Duration
+	// Pulse aligns the looks for stalls with other tickers of the node.
+	Pulse session.Pulse
 	// ExpiryInterval is the width of a bucket of the local sessions' expiry queue. The server raises too small a value
 	// to session.MinExpiryInterval.
 	ExpiryInterval time.Duration
@@ -143,7 +145,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.standing.begin(s.clock.look())
 	every := s.clock.stalls.interval() / 4
-	ticker := time.NewTicker(every)
+	ticker := s.cfg.Pulse.Ticker(every)
 	defer ticker.Stop()
 	for {
 		select {

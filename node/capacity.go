@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -15,7 +14,7 @@ import (
 // read an entry with bounds: a cluster's first bounds wait until every member is known to read them. Later bounds need
 // not wait, because every member has read the first.
 func (t *terms) setCapacity(ctx context.Context, tracker *leader.Tracker) {
-	ticker := time.NewTicker(t.cfg.Sessions.HeartbeatInterval)
+	ticker := t.options.pulse.Ticker(t.cfg.Sessions.HeartbeatInterval)
 	defer ticker.Stop()
 	want := t.cfg.Sessions.Capacity()
 	for {

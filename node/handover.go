@@ -23,6 +23,7 @@ var (
 // handover gives Raft's leadership to another node. Safe for concurrent use.
 type handover struct {
 	cfg      config.Config
+	pulse    session.Pulse
 	logger   hclog.Logger
 	raft     *raft.Raft
 	view     *view
@@ -80,7 +81,7 @@ const fruitless = 3
 func (h *handover) whenUnanswered(ctx context.Context, tracker *leader.Tracker) {
 	interval := h.cfg.Sessions.HeartbeatInterval
 	limit := max(h.watchdog.Limit, fruitless*interval)
-	ticker := time.NewTicker(interval)
+	ticker := h.pulse.Ticker(interval)
 	defer ticker.Stop()
 	good, unanswered := tracker.Good(), time.Duration(0)
 	for {

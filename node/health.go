@@ -81,10 +81,12 @@ func (h *health) again() {
 // watch tells the health service of the client port whether the node serves, until ctx ends: at each heartbeat interval
 // while it serves, more often while it does not, and when the node stalls or steps out. It also has the roster look
 // whether this node is still a member, and warns when the room for sessions runs out.
-func (h *health) watch(ctx context.Context, interval time.Duration, client *clientport.Server, rooms []fullness) error {
-	timer := time.NewTimer(interval)
-	defer timer.Stop()
-	first := true
+func (h *health) watch(ctx context.Context, pulse session.Pulse, interval time.Duration, client *clientport.Server,
+	rooms []fullness,
+) error {
+	every, first := interval, true
+	ticker := pulse.Ticker(every)
+	defer ticker.Stop()
 	for {
 		for i := range rooms {
 			rooms[i].look(h.logger)
@@ -100,9 +102,12 @@ func (h *health) watch(ctx context.Context, interval time.Duration, client *clie
 		if !ok {
 			next = interval / retryFraction
 		}
-		timer.Reset(next)
+		if next != every {
+			every = next
+			ticker.Reset(every)
+		}
 		select {
-		case <-timer.C:
+		case <-ticker.C:
 		case <-h.news:
 		case <-ctx.Done():
 			return nil

@@ -21,6 +21,7 @@ import (
 type meetings struct {
 	logger    hclog.Logger
 	interval  time.Duration
+	pulse     session.Pulse
 	dir       *dir
 	roster    *roster
 	admission *admission
@@ -71,7 +72,7 @@ func (m *meetings) run(ctx context.Context) error {
 
 // meetOne meets one other node at intervals, and at once when there is news.
 func (m *meetings) meetOne(ctx context.Context, p config.Peer) {
-	ticker := time.NewTicker(m.interval)
+	ticker := m.pulse.Ticker(m.interval)
 	defer ticker.Stop()
 	for {
 		news := m.admission.news()
@@ -193,7 +194,7 @@ func newMembership(m *meetings, tracker *leader.Tracker) *membership {
 
 // takeIn takes in nodes on new directories until ctx ends.
 func (m *membership) takeIn(ctx context.Context) {
-	ticker := time.NewTicker(m.interval)
+	ticker := m.pulse.Ticker(m.interval)
 	defer ticker.Stop()
 	for {
 		select {

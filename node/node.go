@@ -59,6 +59,8 @@ type Options struct {
 
 	// monotonic is the watchdog's clock. A test makes it jump, as if the process had not run.
 	monotonic func() time.Time
+	// pulse aligns the looks of the node's parts.
+	pulse session.Pulse
 }
 
 // Node is one node of a cluster: it puts the parts together, runs them and stops them. Make it with [New], and run it
@@ -105,6 +107,7 @@ func New(cfg config.Config, o Options) (*Node, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	o.pulse = session.NewPulse()
 	n := &Node{
 		cfg:      cfg,
 		options:  o,
@@ -149,7 +152,7 @@ func (n *Node) open() (err error) {
 		}
 	}()
 	n.openState()
-	n.successor = newSuccessor(n.cfg, n.roster, n.options.Logger)
+	n.successor = newSuccessor(n.cfg, n.roster, n.options)
 	if err = n.startConsensus(); err != nil {
 		return err
 	}
@@ -181,6 +184,7 @@ func (n *Node) openState() {
 	n.server = learner.NewServer(learner.Config{
 		Node:           n.cfg.Node,
 		Interval:       n.cfg.Sessions.HeartbeatInterval,
+		Pulse:          n.options.pulse,
 		ExpiryInterval: n.cfg.Sessions.ExpiryInterval,
 		Limits:         n.cfg.Sessions.Limits(),
 		Local:          n.cfg.Sessions.Local,
@@ -206,19 +210,20 @@ func (n *Node) openState() {
 // openRoles makes the parts that work through Raft.
 func (n *Node) openRoles(opened *streams) {
 	n.meetings = &meetings{
-		logger: n.options.Logger, interval: n.cfg.Sessions.HeartbeatInterval, dir: n.dir, roster: n.roster,
-		admission: n.admission, consensus: n.consensus, applied: n.view.AppliedIndex, fail: n.failure.fail,
+		logger: n.options.Logger, interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, dir: n.dir,
+		roster: n.roster, admission: n.admission, consensus: n.consensus, applied: n.view.AppliedIndex, fail: n.failure.fail,
 	}
 	n.roles = &roles{
-		interval: n.cfg.Sessions.HeartbeatInterval, logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster,
-		consensus: n.consensus, server: n.server, streams: opened, dial: n.peerDial,
+		interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, logger: n.options.Logger,
+		watchdog: n.watchdog, roster: n.roster, consensus: n.consensus, server: n.server, streams: opened, dial: n.peerDial,
 		complaints: rate.Sometimes{Interval: complaintInterval},
 		terms: &terms{
 			cfg: n.cfg, options: n.options, view: n.view, consensus: n.consensus, server: n.server, streams: opened,
 			meetings: n.meetings, stalled: n.watchdog.Check,
 			announce: func(leads bool) { n.ports.client.SetServing(clientport.HealthLeader, leads) },
 			handover: &handover{
-				cfg: n.cfg, logger: n.options.Logger, raft: n.consensus.raft, view: n.view, watchdog: n.watchdog,
+				cfg: n.cfg, pulse: n.options.pulse, logger: n.options.Logger, raft: n.consensus.raft, view: n.view,
+				watchdog: n.watchdog,
 			},
 		},
 	}

@@ -25,6 +25,7 @@ const retryFraction = 5
 // goroutine.
 type roles struct {
 	interval  time.Duration
+	pulse     session.Pulse
 	logger    hclog.Logger
 	watchdog  *watchdog.Watchdog
 	roster    *roster
@@ -71,7 +72,7 @@ func (r *roles) complain(err error) {
 
 // awaitEnd waits until the node no longer stalls, or ctx ends.
 func (r *roles) awaitEnd(ctx context.Context) {
-	ticker := time.NewTicker(r.watchdog.Period)
+	ticker := r.pulse.Ticker(r.watchdog.Period)
 	defer ticker.Stop()
 	for r.watchdog.Check() != nil {
 		select {
@@ -109,7 +110,7 @@ func (r *roles) follow(ctx context.Context) (err error) {
 
 // watchLeader returns when Raft names another leader, or this node stalls.
 func (r *roles) watchLeader(ctx context.Context, id raft.ServerID) {
-	ticker := time.NewTicker(r.interval) // in case that a signal was lost
+	ticker := r.pulse.Ticker(r.interval) // in case that a signal was lost
 	defer ticker.Stop()
 	for {
 		if _, now := r.consensus.raft.LeaderWithID(); now != id || r.watchdog.Check() != nil {

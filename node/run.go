@@ -56,7 +56,7 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 		})
 	}
 	supervisor := &supervisor{
-		n.options.Logger, n.watchdog, n.consensus, n.roles.terms.handover, n.dir.presence, n.health,
+		n.options.Logger, n.options.pulse, n.watchdog, n.consensus, n.roles.terms.handover, n.dir.presence, n.health,
 	}
 	rooms := []fullness{
 		{of: "cluster", read: n.view.Usage}, {of: "node's local sessions", read: n.server.LocalUsage},
@@ -66,7 +66,9 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	start("peer port", n.ports.servePeers)
 	start("client port", n.ports.serveClients)
 	start("http port", n.ports.serveHTTP)
-	start("health", func() error { return n.health.watch(ctx, n.cfg.Sessions.HeartbeatInterval, n.ports.client, rooms) })
+	start("health", func() error {
+		return n.health.watch(ctx, n.options.pulse, n.cfg.Sessions.HeartbeatInterval, n.ports.client, rooms)
+	})
 	start("admission", func() error { return n.meetings.run(ctx) })
 	start("directory", func() error { return supervisor.watchDirectory(ctx) })
 	start("watchdog", func() error { return supervisor.watch(ctx) })

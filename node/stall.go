@@ -4,13 +4,13 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"holdfast/fsm"
 	"holdfast/node/watchdog"
+	"holdfast/session"
 )
 
 // supervisor does what follows from what the watchdog finds. Each of its methods belongs to one goroutine.
@@ -28,6 +28,7 @@ import (
 // over, because the cause of the pause may come again.
 type supervisor struct {
 	logger    hclog.Logger
+	pulse     session.Pulse
 	watchdog  *watchdog.Watchdog
 	consensus *consensus
 	handover  *handover
@@ -37,7 +38,7 @@ type supervisor struct {
 
 // watch has the watchdog look at each period, and obeys, until ctx ends.
 func (s *supervisor) watch(ctx context.Context) error {
-	ticker := time.NewTicker(s.watchdog.Period)
+	ticker := s.pulse.Ticker(s.watchdog.Period)
 	defer ticker.Stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -95,7 +96,7 @@ func (s *supervisor) obey(f watchdog.Finding) {
 // watchDirectory tells the watchdog at each period whether the data directory is still in its place, until ctx ends. A
 // look that hangs means a disk that hangs.
 func (s *supervisor) watchDirectory(ctx context.Context) error {
-	ticker := time.NewTicker(s.watchdog.Period)
+	ticker := s.pulse.Ticker(s.watchdog.Period)
 	defer ticker.Stop()
 	for {
 		select {

@@ -24,6 +24,7 @@ import (
 // machine belongs to the goroutine of run.
 type successor struct {
 	logger hclog.Logger
+	pulse  session.Pulse
 	roster *roster
 	id     raft.ServerID
 	on     bool
@@ -69,9 +70,9 @@ type reply struct {
 	Backs bool `json:"backs,omitempty"`
 }
 
-func newSuccessor(cfg config.Config, of *roster, logger hclog.Logger) *successor {
+func newSuccessor(cfg config.Config, of *roster, o Options) *successor {
 	return &successor{
-		logger: logger, roster: of, id: serverID(of.self, of.mine), on: cfg.Raft.QuickElection,
+		logger: o.Logger, pulse: o.pulse, roster: of, id: serverID(of.self, of.mine), on: cfg.Raft.QuickElection,
 		news: make(chan struct{}, 1), questions: make(chan question), results: make(chan result),
 		machine: succession.New(of.self, cfg.Raft.HeartbeatTimeout*3/2),
 	}
@@ -122,12 +123,17 @@ func (s *successor) run(ctx context.Context, c *consensus) error {
 	defer s.asking.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	// In calm the pulse comes before the timer, so that this process wakes for all its looks together.
+	calm := s.pulse.Ticker(s.machine.Calm())
+	defer calm.Stop()
 	for {
 		var e succession.Effects
 		select {
 		case <-s.news:
 			e = s.machine.Wake(time.Now(), s.facts(c))
 		case <-c.watch.news:
+			e = s.machine.Wake(time.Now(), s.facts(c))
+		case <-calm.C:
 			e = s.machine.Wake(time.Now(), s.facts(c))
 		case <-timer.C:
 			e = s.machine.Wake(time.Now(), s.facts(c))
@@ -183,7 +189,8 @@ func (r *roster) facts() (f succession.Facts) {
 			f.Voters = append(f.Voters, node)
 		}
 	}
-	f.Silence, f.Last = time.Since(running.LastContact()), lastEntry(running)
+	f.Silence = time.Since(running.LastContact())
+	f.Last = func() succession.Entry { return lastEntry(running) } // too dear for each look
 	return f
 }
 

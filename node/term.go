@@ -196,7 +196,7 @@ func (t *terms) begin(ctx context.Context) (session.Result, error) {
 // awaitLoss returns when this node leads no more, or stalls. A tracker also finds out by its own rounds (R3), when
 // leadership is lost and regained between two looks.
 func (t *terms) awaitLoss(ctx context.Context) {
-	ticker := time.NewTicker(t.cfg.Sessions.HeartbeatInterval) // in case that a signal was lost
+	ticker := t.options.pulse.Ticker(t.cfg.Sessions.HeartbeatInterval) // in case that a signal was lost
 	defer ticker.Stop()
 	for t.consensus.raft.State() == raft.Leader && t.stalled() == nil {
 		select {

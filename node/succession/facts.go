@@ -34,8 +34,8 @@ type Facts struct {
 	Follows bool
 	// Silence is how long ago Raft heard of its leader, or voted.
 	Silence time.Duration
-	// Last is the last entry of this node's log.
-	Last Entry
+	// Last returns the last entry of this node's log. It is called only while somebody stands.
+	Last func() Entry
 	// Voters are the voters of the newest configuration.
 	Voters []session.Node
 	// Links are the connections of the leader, or of the node that a question names as the leader.

@@ -117,6 +117,9 @@ func New(self session.Node, silence time.Duration) *Machine {
 	return &Machine{self: self, silence: silence}
 }
 
+// Calm is the time after which the machine wants to be woken while it finds nothing. Sooner wakes do no harm.
+func (m *Machine) Calm() time.Duration { return m.silence / looksPerSilence }
+
 // Wake takes note of the time and of changed facts.
 func (m *Machine) Wake(now time.Time, f Facts) Effects {
 	m.note(now, f)
@@ -359,13 +362,13 @@ func (m *Machine) canvass(now time.Time, f Facts, e *Effects) {
 	r.asked, r.next = append(r.asked, now), now.Add(r.retry)
 	r.retry = min(2*r.retry, lastRetry)
 	m.bond = bond{m.self, now.Add(Bond)}
-	e.Canvass = &Canvass{r.newest, others, Question{m.leader, m.term, f.Last}}
+	e.Canvass = &Canvass{r.newest, others, Question{m.leader, m.term, f.Last()}}
 }
 
 // concerns reports whether a question is about this node's term and about no other leader than this node knows.
 func (m *Machine) concerns(f Facts, from session.Node, q Question) bool {
 	return from != m.self && f.votes(from) && f.votes(m.self) && !f.Leads && q.Term == m.term &&
-		(!m.heard || q.Leader == m.leader) && (f.Leader == 0 || f.Leader == q.Leader) && !q.Last.Before(f.Last)
+		(!m.heard || q.Leader == m.leader) && (f.Leader == 0 || f.Leader == q.Leader) && !q.Last.Before(f.Last())
 }
 
 // convinced reports whether this node finds the leader gone too. If it does not know, it begins a look.
@@ -390,7 +393,7 @@ func (m *Machine) free(now time.Time, f Facts, from session.Node, q Question) bo
 	case !now.Before(m.bond.until), m.bond.to == from:
 		return m.run.phase != stands
 	case m.bond.to == m.self && m.run.phase == asks:
-		return f.Last.Before(q.Last) || from < m.self
+		return f.Last().Before(q.Last) || from < m.self
 	default:
 		return false
 	}
@@ -417,7 +420,7 @@ func (m *Machine) wake(now time.Time) time.Time {
 		sooner(m.bond.until)
 	}
 	if m.silence > 0 && m.heard && m.leader != m.self {
-		sooner(now.Add(m.silence / looksPerSilence))
+		sooner(now.Add(m.Calm()))
 	}
 	m.next = at
 	return at

@@ -10,7 +10,7 @@ import (
 // voters are those of the tests: node 1 leads term 5, and its connections have ended.
 func facts(of func(*Facts)) Facts {
 	f := Facts{
-		Term: 5, Leader: 1, Follows: true, Last: Entry{5, 100}, Voters: []session.Node{1, 2, 3, 4, 5},
+		Term: 5, Leader: 1, Follows: true, Last: func() Entry { return Entry{5, 100} }, Voters: []session.Node{1, 2, 3, 4, 5},
 		Links: func(session.Node) Links { return Links{Opened: 3, Lost: true} },
 	}
 	if of != nil {

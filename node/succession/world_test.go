@@ -106,7 +106,7 @@ func (w *world) others() (n []session.Node) {
 
 func (w *world) facts(n session.Node) Facts {
 	v := w.at(n)
-	f := Facts{Term: v.term, Leader: v.leader, Follows: v.follows, Last: Entry{1, 9}}
+	f := Facts{Term: v.term, Leader: v.leader, Follows: v.follows, Last: func() Entry { return Entry{1, 9} }}
 	for i := range w.nodes {
 		f.Voters = append(f.Voters, session.Node(i+1))
 	}
