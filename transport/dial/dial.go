@@ -41,6 +41,10 @@ type Options struct {
 	Heard func(session.NodeState)
 }
 
+// windowBytes are what a node may send ahead of what this side has read. A window of a fixed size is large from the
+// start. gRPC would find a size by a ping after each answer: a node would answer as many pings as touches.
+const windowBytes = 1 << 20
+
 // Client returns a client connection to the node at address, host:port. The node need not be reachable: gRPC connects
 // with the first call. While calls are made it reconnects, with a back-off of at most 3 s. The caller closes the
 // connection.
@@ -70,6 +74,8 @@ func DialOptions(o Options) []grpc.DialOption {
 		grpc.WithUserAgent(o.UserAgent),
 		grpc.WithReadBufferSize(wire.ReadBufferBytes),
 		grpc.WithWriteBufferSize(wire.WriteBufferBytes),
+		grpc.WithStaticStreamWindowSize(windowBytes),
+		grpc.WithStaticConnWindowSize(windowBytes),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
 				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
