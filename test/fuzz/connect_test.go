@@ -105,7 +105,17 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 	}
 	endLocal, resumeLocal := end(6), resume(5, 7, 1)
 	endLocal.GetClose().Token, resumeLocal.GetResume().Token = wire.TokenProto(local), wire.TokenProto(local)
+	batch := func(requests ...*holdfastv1.ClientMessage) *holdfastv1.ClientMessage {
+		return &holdfastv1.ClientMessage{
+			Message: &holdfastv1.ClientMessage_Batch{Batch: &holdfastv1.Batch{Requests: requests}},
+		}
+	}
 	return [][]*holdfastv1.ClientMessage{
+		{
+			batch(open(1, 9, nil), open(2, 9, nil), touch(3), resume(4, 5, 1), many(5, 5, id)), touch(6),
+			batch(touch(7, id), end(8), end(9)),
+		},
+		{batch(), batch(batch(touch(1)), touch(2), open(0, 1, nil), upgrade(3, local)), batch(openLocal, endLocal)},
 		{open(1, 9, map[string]string{"a": "b"}), open(2, 9, nil), touch(3), open(3, 1, nil)},
 		{
 			resume(1, 5, 1), touch(2, id, id, id+1), resume(3, 5, 1), resume(4, 6, 1), resume(5, 5, 0), end(6), touch(7),
@@ -201,18 +211,43 @@ func talk(t *testing.T, network *pipes, script []*holdfastv1.ClientMessage) (sai
 	}
 }
 
-// counted fails the test unless each message was answered once, with its seq.
+// due returns the seqs of the answers to a message: one for each request of a batch, and one without a seq for a bad
+// batch, or a batch in a batch.
+func due(m *holdfastv1.ClientMessage) (seqs []uint64) {
+	requests := []*holdfastv1.ClientMessage{m}
+	if b := m.GetBatch(); b != nil {
+		if requests = b.GetRequests(); len(requests) == 0 || len(requests) > session.MaxBatch {
+			return []uint64{0}
+		}
+	}
+	for _, m := range requests {
+		seqs = append(seqs, m.GetOpen().GetSeq()+m.GetResume().GetSeq()+m.GetTouch().GetSeq()+m.GetClose().GetSeq()+
+			m.GetUpgrade().GetSeq()+m.GetResumeSessions().GetSeq())
+	}
+	return seqs
+}
+
+// counted fails the test unless each request was answered once, with its seq.
 func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv1.ServerMessage) {
 	t.Helper()
 	open := map[uint64]int{}
 	for _, m := range script {
-		open[m.GetOpen().GetSeq()+m.GetResume().GetSeq()+m.GetTouch().GetSeq()+m.GetClose().GetSeq()+
-			m.GetUpgrade().GetSeq()+m.GetResumeSessions().GetSeq()]++
+		for _, seq := range due(m) {
+			open[seq]++
+		}
 	}
+	var each []*holdfastv1.ServerMessage
 	for _, m := range said {
 		if s := wire.StateFrom(m.GetState()); s.Node != 1 || s.Mode == 0 || s.Index == 0 {
 			t.Errorf("%v says that the node's state is %+v, want node 1, a mode and an index", m, s)
 		}
+		if several := m.GetAnswers(); several != nil {
+			each = append(each, several.GetMessages()...)
+		} else {
+			each = append(each, m)
+		}
+	}
+	for _, m := range each {
 		var seq uint64
 		switch a := m.GetMessage().(type) {
 		case *holdfastv1.ServerMessage_Opened:

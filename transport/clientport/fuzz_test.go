@@ -3,12 +3,14 @@ package clientport
 import (
 	"context"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
 	"holdfast/transport/gate"
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
@@ -37,13 +39,68 @@ func (s *oneMessage) Recv() (*holdfastv1.ClientMessage, error) {
 	return m, nil
 }
 
-// FuzzConnectMessage gives the handler any message. It answers once, with the message's seq, with a message that can be
-// sent, and does not panic. test/fuzz has whole conversations with a node behind them.
+// due returns the seqs of the answers that a message gets: one for each request of a batch, and one without a seq for a
+// bad batch, which is answered as a whole.
+func due(m *holdfastv1.ClientMessage) (seqs []uint64) {
+	batch := m.GetBatch()
+	if batch == nil {
+		seq, _ := seqFrom(m)
+		return []uint64{seq}
+	}
+	requests := batch.GetRequests()
+	if len(requests) == 0 || len(requests) > session.MaxBatch {
+		return []uint64{0}
+	}
+	for _, one := range requests {
+		seq, _ := seqFrom(one) // a batch in a batch has none
+		seqs = append(seqs, seq)
+	}
+	return seqs
+}
+
+// answers returns the seqs of the answers in the messages of a node. It fails the test when a refusal names no field.
+func answers(t *testing.T, said []*holdfastv1.ServerMessage) (seqs []uint64) {
+	t.Helper()
+	for _, m := range said {
+		if several := m.GetAnswers(); several != nil {
+			seqs = append(seqs, answers(t, several.GetMessages())...)
+			continue
+		}
+		var seq uint64
+		switch a := m.GetMessage().(type) {
+		case *holdfastv1.ServerMessage_Opened:
+			seq = a.Opened.GetSeq()
+		case *holdfastv1.ServerMessage_Resumed:
+			seq = a.Resumed.GetSeq()
+		case *holdfastv1.ServerMessage_ResumedSessions:
+			seq = a.ResumedSessions.GetSeq()
+		case *holdfastv1.ServerMessage_Touched:
+			seq = a.Touched.GetSeq()
+		case *holdfastv1.ServerMessage_Closed:
+			seq = a.Closed.GetSeq()
+		case *holdfastv1.ServerMessage_Upgraded:
+			seq = a.Upgraded.GetSeq()
+		case *holdfastv1.ServerMessage_Failed:
+			if seq = a.Failed.GetSeq(); a.Failed.GetError().GetField() == "" {
+				t.Errorf("refused with %v", a.Failed)
+			}
+		}
+		seqs = append(seqs, seq)
+	}
+	return seqs
+}
+
+// FuzzConnectMessage gives the handler any message. It answers each request in it once, with the request's seq, with
+// messages that can be sent, and does not panic. test/fuzz has whole conversations with a node behind them.
 func FuzzConnectMessage(f *testing.F) {
 	for _, m := range []*holdfastv1.ClientMessage{
 		{},
 		openMessage(1), resumeMessage(2, 3), touchMessage(4, 5, 6),
 		closeMessage(7, 8), openMessage(0), resumesMessage(9, 3, 4, 5), resumesMessage(10),
+		batchMessage(), batchMessage(touchMessage(1)),
+		batchMessage(openMessage(1), touchMessage(2, 5), resumeMessage(3, 3), closeMessage(4, 8), resumesMessage(5, 3, 4)),
+		batchMessage(openMessage(1), openMessage(1), openMessage(0), &holdfastv1.ClientMessage{}),
+		batchMessage(batchMessage(openMessage(1)), touchMessage(2)),
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -70,16 +127,17 @@ func FuzzConnectMessage(f *testing.F) {
 				t.Fatal(err)
 			}
 		})
-		if len(stream.sent) != 1 || s.port.Stats().Panics != 0 {
-			t.Fatalf("%d answers, %d panics", len(stream.sent), s.port.Stats().Panics)
+		if n := s.port.Stats().Panics; n != 0 {
+			t.Fatalf("%d panics", n)
 		}
-		if _, err := proto.Marshal(stream.sent[0]); err != nil {
-			t.Fatalf("the answer cannot be sent: %v", err)
+		for _, answer := range stream.sent {
+			if _, err := proto.Marshal(answer); err != nil {
+				t.Fatalf("an answer cannot be sent: %v", err)
+			}
 		}
-		want, _ := seqFrom(m)
-		if failed := stream.sent[0].GetFailed(); failed != nil &&
-			(failed.GetSeq() != want || failed.GetError().GetField() == "") {
-			t.Errorf("%v was refused with %v", m, failed)
+		got, want := answers(t, stream.sent), due(m)
+		if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("%v was answered to seqs %v, want %v", m, got, want)
 		}
 	})
 }
