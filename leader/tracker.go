@@ -30,8 +30,9 @@ type Config struct {
 	// Room returns a [session.LimitError] if the state that this node has applied has no room for what a command would
 	// add (O4). It must be safe for concurrent use and return at once. Nil means that there is always room.
 	Room func(session.Command) error
-	// Part returns the highest index, at most upTo, such that forgetting the request ids up to it forgets about so many,
-	// as the state that this node has applied has them. It must be safe for concurrent use and return at once. Nil means upTo itself.
+	// Part returns the highest index, at most upTo, such that forgetting the request ids up to it forgets about so many
+	// of those in the state that this node has applied. It must be safe for concurrent use and return at once. Nil
+	// means upTo itself.
 	Part func(upTo uint64, most int) uint64
 	// Written, if set, returns the newest form of log entries that this node has applied ([session.LogVersion]): every
 	// member reads that form. It must be safe for concurrent use and return at once.

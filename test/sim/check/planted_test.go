@@ -92,8 +92,8 @@ func another(index uint64) plant {
 	)
 }
 
-// TestExpiriesThatPassEachOtherAreFound plants a batch that reaches the log before an earlier one (E3). In one entry, and
-// in the order of the decisions, the same ends are counted and found right.
+// TestExpiriesThatPassEachOtherAreFound plants a batch that reaches the log before an earlier one (E3). In one entry,
+// and in the order of the decisions, the same ends are counted and found right.
 func TestExpiriesThatPassEachOtherAreFound(t *testing.T) {
 	words := "ended by entry 7, before entry 8"
 	mustFind(t, another(8)(good()), "E3", words)
