@@ -124,7 +124,7 @@ func (c *consensus) newRaft(cfg *raft.Config, first *raft.Configuration, state r
 			return nil, fmt.Errorf("writing the first configuration: %w", err)
 		}
 	}
-	return raft.NewRaft(cfg, state, c.stores.logs, c.stores.stable, c.stores.snapshots, c.transport)
+	return raft.NewRaft(cfg, state, aheadLogs{c.stores.logs, c.notice}, c.stores.stable, c.stores.snapshots, c.transport)
 }
 
 // abandon cuts Raft off from the other nodes at once, so that a leader with a hanging disk does not keep its followers

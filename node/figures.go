@@ -123,6 +123,9 @@ func healthMetrics() []metric {
 			func(f *figures) float64 { return float64(f.node.consensus.notice.notices.Stats().Taken) }),
 		counter("commit_notices_failed", "Notices of commits that a follower refused or did not answer in time (R7).",
 			func(f *figures) float64 { return float64(f.node.consensus.notice.notices.Stats().Failed) }),
+		counter("entries_ahead",
+			"Requests with entries that followers of this node have taken while it wrote the entries (R8).",
+			func(f *figures) float64 { return float64(f.node.consensus.notice.notices.Stats().Ahead) }),
 		counter("log_outcomes_unknown", "Commands with an unknown outcome, as their callers were told.",
 			func(f *figures) float64 { return float64(f.node.consensus.proposer.Stats().Unknown) }).
 			when("it rises though the leader has not changed"),

@@ -9,7 +9,8 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// notice has followers told of commits at once (R7). Only landed is called while its parts are still being set.
+// notice has followers told of commits at once (R7), and of entries before this node has written them (R8). Its methods
+// are called while its parts are still being set.
 type notice struct {
 	roster   *roster
 	notices  *raftnet.Notices
@@ -26,5 +27,24 @@ func newNotice(transport *raftnet.Transport, r *roster) *notice {
 func (n *notice) landed(l *raft.Log) {
 	if p := n.proposer.Load(); p != nil && n.roster.leads(l.Term) && !p.Waiting() {
 		n.notices.Landed(l.Term, l.Index)
+	}
+}
+
+// aheadLogs is the log as Raft writes it. A leader's entries go to the followers while the leader writes them (R8).
+type aheadLogs struct {
+	raft.LogStore
+	notice *notice
+}
+
+// StoreLogs sends entries ahead if this node leads their term, and writes them.
+func (a aheadLogs) StoreLogs(logs []*raft.Log) error {
+	a.notice.ahead(logs)
+	return a.LogStore.StoreLogs(logs)
+}
+
+// ahead sends entries that Raft is about to write.
+func (n *notice) ahead(logs []*raft.Log) {
+	if running := n.roster.raft.Load(); running != nil && len(logs) > 0 {
+		n.notices.Ahead(logs, running.CommitIndex())
 	}
 }

@@ -56,3 +56,42 @@ func TestR7ACommitIsToldWithoutANotice(t *testing.T) {
 		}
 	})
 }
+
+// R8: followers write an entry while the leader writes it, so that an open takes one write and not two. A leader whose
+// disk hangs commits nothing meanwhile.
+func TestR8AnOpenTakesOneWrite(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		leads := c.leader(within)
+		c.agree(within)
+		const write = 50 * time.Millisecond
+		for _, n := range c.nodes {
+			n.disk.set(func(d *faultyDisk) { d.delay = write })
+		}
+		for range 3 {
+			time.Sleep(time.Second)
+			begun := time.Now()
+			c.mustOpen(leads, within)
+			if took := time.Since(begun); took < write || took >= 2*write {
+				t.Errorf("an open took %v, want one write of %v", took, write)
+			}
+		}
+		time.Sleep(time.Second)
+		leads.disk.hang()
+		applied := leads.consensus.raft.AppliedIndex()
+		if _, err := c.open(leads, leads.cfg.Raft.StallLimit/2); err == nil {
+			t.Error("an open ended before the leader had written it")
+		}
+		for _, n := range c.others(leads) {
+			if got := n.consensus.raft.LastIndex(); got != applied+1 {
+				t.Errorf("%s has %d entries, want one more than the %d that were applied", n.name, got, applied)
+			}
+			if got := n.consensus.raft.CommitIndex(); got > applied {
+				t.Errorf("%s takes entry %d for committed, which the leader has not written", n.name, got)
+			}
+		}
+		leads.disk.release()
+		c.mustOpen(leads, within)
+	})
+}

@@ -4,11 +4,13 @@
 package raft_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -104,9 +106,20 @@ func (p *peer) start(first raft.Configuration, o options) error {
 		return err
 	}
 	p.connect(listener, o)
-	p.state = fsm.New(fsm.Config{Logger: hclog.NewNullLogger(), Fatal: func(error) {}})
 	p.logs = &logs{InmemStore: raft.NewInmemStore()}
 	p.snapshots = &snapshots{InmemSnapshotStore: raft.NewInmemSnapshotStore()}
+	if err = p.run(o); err != nil {
+		return err
+	}
+	if o.voters > 0 && int(p.node) > o.voters {
+		return nil // an observer learns the configuration from others
+	}
+	return p.BootstrapCluster(first).Error()
+}
+
+// run runs Raft on the server's stores and its transport.
+func (p *peer) run(o options) (err error) {
+	p.state = fsm.New(fsm.Config{Logger: hclog.NewNullLogger(), Fatal: func(error) {}})
 	conf := raft.DefaultConfig()
 	conf.LocalID = raft.ServerID(p.name)
 	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = electionTimeout, electionTimeout,
@@ -120,13 +133,8 @@ func (p *peer) start(first raft.Configuration, o options) error {
 	if o.machine != nil {
 		machine = o.machine(p.state)
 	}
-	if p.Raft, err = raft.NewRaft(conf, machine, p.logs, p.logs, p.snapshots, p.transport); err != nil {
-		return err
-	}
-	if o.voters > 0 && int(p.node) > o.voters {
-		return nil // an observer learns the configuration from others
-	}
-	return p.BootstrapCluster(first).Error()
+	p.Raft, err = raft.NewRaft(conf, machine, p.logs, p.logs, p.snapshots, p.transport)
+	return err
 }
 
 // connect makes a server's transport.
@@ -240,6 +248,27 @@ type logs struct {
 	write func([]*raft.Log) error
 	// set, when not nil, is the error of each write of Raft's own state. Guarded by mu.
 	set error
+	// dead says that the server has crashed: nothing is written any more. Guarded by mu.
+	dead bool
+	// lost are the entries whose write a crash has cut short. Guarded by mu.
+	lost []raft.Log
+}
+
+// crash loses every write that has not ended, and all later ones, until revive. The goroutines that write end.
+func (l *logs) crash()  { l.setDead(true) }
+func (l *logs) revive() { l.setDead(false) }
+
+func (l *logs) setDead(dead bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead = dead
+}
+
+// alive ends the goroutine of a server that has crashed. Called with mu held, which the goroutine's end releases.
+func (l *logs) alive() {
+	if l.dead {
+		runtime.Goexit()
+	}
 }
 
 func (l *logs) onWrite(write func([]*raft.Log) error) {
@@ -256,12 +285,26 @@ func (l *logs) failSet(err error) {
 
 func (l *logs) SetUint64(key []byte, v uint64) error {
 	l.mu.Lock()
-	err := l.set
-	l.mu.Unlock()
-	if err != nil {
-		return err
+	defer l.mu.Unlock()
+	l.alive()
+	if l.set != nil {
+		return l.set
 	}
 	return l.InmemStore.SetUint64(key, v)
+}
+
+func (l *logs) Set(key, value []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.alive()
+	return l.InmemStore.Set(key, value)
+}
+
+func (l *logs) DeleteRange(first, last uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.alive()
+	return l.InmemStore.DeleteRange(first, last)
 }
 
 func (l *logs) StoreLog(one *raft.Log) error { return l.StoreLogs([]*raft.Log{one}) }
@@ -275,6 +318,14 @@ func (l *logs) StoreLogs(all []*raft.Log) error {
 			return err
 		}
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		for _, one := range all {
+			l.lost = append(l.lost, *one)
+		}
+	}
+	l.alive()
 	return l.InmemStore.StoreLogs(all)
 }
 
@@ -285,10 +336,64 @@ type snapshots struct {
 	write func()
 	// size, when set, is the number of zeros in each snapshot, which take no memory. Set before the server starts.
 	size int64
+	// whole keeps the newest complete snapshot, as a store of files does. The library's store in memory keeps the last
+	// that was begun. Set before the server starts.
+	whole bool
+
+	mu sync.Mutex
+	// newest and content are the newest complete snapshot. guarded by mu
+	newest  *raft.SnapshotMeta
+	content []byte
+}
+
+// List implements raft.SnapshotStore.
+func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
+	if !s.whole {
+		return s.InmemSnapshotStore.List()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.newest == nil {
+		return nil, nil
+	}
+	return []*raft.SnapshotMeta{s.newest}, nil
+}
+
+// wholeSink is a snapshot that counts once it is complete.
+type wholeSink struct {
+	bytes.Buffer
+	store    *snapshots
+	meta     raft.SnapshotMeta
+	canceled bool
+}
+
+func (s *wholeSink) ID() string { return s.meta.ID }
+
+func (s *wholeSink) Cancel() error {
+	s.canceled = true
+	return nil
+}
+
+func (s *wholeSink) Close() error {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	if !s.canceled && (s.store.newest == nil || s.store.newest.Index < s.meta.Index) {
+		s.meta.Size = int64(s.Len())
+		s.store.newest, s.store.content = &s.meta, s.Bytes()
+	}
+	return nil
 }
 
 // Open implements raft.SnapshotStore.
 func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	if s.whole {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.newest == nil || s.newest.ID != id {
+			return nil, nil, fmt.Errorf("no snapshot %s", id)
+		}
+		return s.newest, io.NopCloser(bytes.NewReader(s.content)), nil
+	}
 	meta, from, err := s.InmemSnapshotStore.Open(id)
 	if err != nil || s.size == 0 {
 		return meta, from, err
@@ -309,6 +414,12 @@ func (endless) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration,
 	configurationIndex uint64, trans raft.Transport,
 ) (raft.SnapshotSink, error) {
+	if s.whole {
+		return &wholeSink{store: s, meta: raft.SnapshotMeta{
+			Version: version, ID: fmt.Sprintf("%d-%d", term, index), Index: index, Term: term, Configuration: configuration,
+			ConfigurationIndex: configurationIndex,
+		}}, nil
+	}
 	sink, err := s.InmemSnapshotStore.Create(version, index, term, configuration, configurationIndex, trans)
 	switch {
 	case err != nil:

@@ -23,10 +23,15 @@ const (
 // has not compared. A follower gets it once it has acknowledged that entry to Raft, on a connection that Raft does not
 // use, one notice at a time. Of several entries it is told the newest, and none that a request of Raft's has told.
 //
+// From what followers have acknowledged, Notices also know to whom entries may go ahead of the leader's own write: see
+// [Notices.Ahead].
+//
 // Safe for concurrent use.
 type Notices struct {
 	// leads reports whether this node leads a term now.
 	leads func(term uint64) bool
+	// transport is Raft's, which carries the entries that go ahead.
+	transport *Transport
 	// requests carries the notices. Its connections are its own: a notice that waits for a slow follower holds up no
 	// request of Raft's, and has a shorter deadline.
 	requests *raft.NetworkTransport
@@ -53,21 +58,27 @@ type follower struct {
 	at raft.ServerAddress
 	// as is Raft's last request without its entries. It says who this node is, and the term that it leads.
 	as raft.AppendEntriesRequest
-	// has is the newest entry that the follower has acknowledged, told the newest commit that it has been told of.
-	has, told uint64
+	// has is the newest entry that the follower has acknowledged, of the term hasTerm. told is the newest commit that it
+	// has been told of.
+	has, hasTerm, told uint64
 	// busy says that a goroutine sends notices to it. after is when it may get the next one.
 	busy  bool
 	after time.Time
+	// ahead is the newest request that went ahead of Raft's; nil once Raft has asked the same. sending is the one that is
+	// on its way. waits is what to send next.
+	ahead, sending *ahead
+	waits          *load
 }
 
-// NoticeStats count the notices that followers have taken, and those that failed or were refused.
-type NoticeStats struct{ Taken, Failed uint64 }
+// NoticeStats count the notices that followers have taken, those that failed or were refused, and the requests with
+// entries that followers have taken ahead of Raft's.
+type NoticeStats struct{ Taken, Failed, Ahead uint64 }
 
 // NewNotices returns the notices of a node, which learn from transport what its followers have. It is called once, and
 // before Raft uses transport. leads reports whether this node leads a term; it is called from several goroutines, and
 // must not wait for Raft. Close of the transport ends the notices.
 func NewNotices(transport *Transport, leads func(term uint64) bool) *Notices {
-	n := &Notices{leads: leads, followers: map[raft.ServerID]*follower{}}
+	n := &Notices{leads: leads, transport: transport, followers: map[raft.ServerID]*follower{}}
 	n.requests = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:          &dialOnly{Layer: transport.layer, closed: make(chan struct{})},
 		MaxPool:         1,
@@ -95,8 +106,7 @@ func (n *Notices) Landed(term, index uint64) {
 
 // acknowledged notes that a follower has answered a request of Raft's with success.
 func (n *Notices) acknowledged(id raft.ServerID, at raft.ServerAddress, r *raft.AppendEntriesRequest) {
-	has := r.PrevLogEntry + uint64(len(r.Entries))
-	if has == 0 {
+	if r.PrevLogEntry == 0 && len(r.Entries) == 0 {
 		return // a heartbeat compares nothing
 	}
 	n.mu.Lock()
@@ -112,8 +122,24 @@ func (n *Notices) acknowledged(id raft.ServerID, at raft.ServerAddress, r *raft.
 	f.at = at
 	f.as = *r
 	f.as.Entries = nil
-	f.has, f.told = max(f.has, has), max(f.told, r.LeaderCommitIndex)
+	f.acknowledged(r)
 	n.start(f)
+}
+
+// acknowledged notes what the follower has by its answer to a request. Called with Notices.mu held.
+func (f *follower) acknowledged(r *raft.AppendEntriesRequest) {
+	f.told = max(f.told, r.LeaderCommitIndex)
+	if has := r.PrevLogEntry + uint64(len(r.Entries)); has >= f.has {
+		f.has, f.hasTerm = has, lastTerm(r)
+	}
+}
+
+// lastTerm returns the term of the last entry that a request compares or brings.
+func lastTerm(r *raft.AppendEntriesRequest) uint64 {
+	if n := len(r.Entries); n > 0 {
+		return r.Entries[n-1].Term
+	}
+	return r.PrevLogTerm
 }
 
 // enter reports whether a term is the newest, and forgets what is known of an earlier one. Called with mu held.

@@ -26,6 +26,23 @@ type noticed struct {
 	// takes and after say how and when the follower answers notices. guarded by mu
 	takes bool
 	after time.Duration
+	// got are the requests with entries, of which refuses and takesLong say how they are answered. guarded by mu
+	got       []*raft.AppendEntriesRequest
+	refuses   bool
+	takesLong time.Duration
+}
+
+// refuse sets whether the follower refuses entries, slow how long it takes over them.
+func (n *noticed) refuse(refuses bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refuses = refuses
+}
+
+func (n *noticed) slow(takes time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.takesLong = takes
 }
 
 // withNotices runs f beside a follower that takes every notice at once. The leader leads term 7.
@@ -62,14 +79,18 @@ func (n *noticed) answer(rpc raft.RPC) {
 		return
 	}
 	answer := &raft.AppendEntriesResponse{Term: request.Term, Success: true}
+	n.mu.Lock()
+	after := n.takesLong
 	if len(request.Entries) == 0 {
-		n.mu.Lock()
 		n.heard = append(n.heard, request)
-		after := n.after
+		after = n.after
 		answer.Success = n.takes
-		n.mu.Unlock()
-		time.Sleep(after)
+	} else {
+		n.got = append(n.got, request)
+		answer.Success, answer.LastLog = !n.refuses, 2
 	}
+	n.mu.Unlock()
+	time.Sleep(after)
 	rpc.Respond(answer, nil)
 }
 

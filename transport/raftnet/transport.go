@@ -61,11 +61,10 @@ func (t *Transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 ) error {
 	request.Entries = first(request.Entries)
 	request.LeaderCommitIndex = min(request.LeaderCommitIndex, request.PrevLogEntry+uint64(len(request.Entries)))
-	err := t.NetworkTransport.AppendEntries(id, target, request, answer)
-	if t.notices != nil && err == nil && answer.Success {
-		t.notices.acknowledged(id, target, request)
+	if t.notices != nil {
+		return t.notices.appendEntries(id, target, request, answer)
 	}
-	return err
+	return t.NetworkTransport.AppendEntries(id, target, request, answer)
 }
 
 // first returns the entries that fit into one request.
