@@ -32,28 +32,6 @@ const (
 	counts = Bond / 2
 )
 
-// phase is what a voter does about a leader that is gone.
-type phase uint8
-
-const (
-	// idle: nothing. turn: waits for its turn. asks: asks the others. stands: it has been told to stand.
-	idle phase = iota
-	turn
-	asks
-	stands
-)
-
-// view is what this node finds about a leader.
-type view uint8
-
-const (
-	// unknown: nothing. looks: asks its address. lives: it says that it leads. gone: it leads no more.
-	unknown view = iota
-	looks
-	lives
-	gone
-)
-
 // Machine is one voter's side. Not safe for concurrent use. The zero value is not valid: use [New].
 type Machine struct {
 	self session.Node
@@ -79,36 +57,6 @@ type Machine struct {
 type bond struct {
 	to    session.Node
 	until time.Time
-}
-
-// sight is what this node finds about a node that leads, or led.
-type sight struct {
-	of     session.Node
-	view   view
-	number uint64
-	// since is when the look began: with the end of the last connection, or a question of another voter.
-	since time.Time
-	// again is when to ask the address again, zero while it is being asked. wait is how long it was put off last.
-	again time.Time
-	wait  time.Duration
-	// opened is the number of the node's connections when the look began.
-	opened   uint64
-	evidence Finding
-}
-
-// run is what this node does to stand in a leader's place.
-type run struct {
-	phase phase
-	// began is when this node first found the leader gone. Span counts from it.
-	began time.Time
-	// next is the moment of the next step of the phase.
-	next  time.Time
-	retry time.Duration
-	// newest is the number of the newest canvass. asked are the moments of the canvasses since the phase asks began.
-	newest uint64
-	asked  []time.Time
-	// backed is until when the backing of each voter counts.
-	backed map[session.Node]time.Time
 }
 
 // New returns the machine of a node whose process has just started. It finds a leader gone of which Raft has heard
@@ -203,17 +151,6 @@ func (m *Machine) note(now time.Time, f Facts) {
 	}
 }
 
-// rest ends what this node does to stand. The time that it has spent counts.
-func (m *Machine) rest() {
-	m.run.phase, m.run.asked, m.run.backed = idle, nil, nil
-}
-
-// eligible reports whether this node may stand: it votes, and Raft follows. TimeoutNow would do nothing good in another
-// state. A candidate is in an election already.
-func (m *Machine) eligible(f Facts) bool {
-	return f.Follows && f.votes(m.self) && m.leader != 0 && m.leader != m.self
-}
-
 // step does what is due.
 func (m *Machine) step(now time.Time, f Facts) (e Effects) {
 	m.watch(now, f, &e)
@@ -222,168 +159,10 @@ func (m *Machine) step(now time.Time, f Facts) (e Effects) {
 	return e
 }
 
-// watch looks after the leader once its connections have ended.
-func (m *Machine) watch(now time.Time, f Facts, e *Effects) {
-	s := &m.sight
-	follows := m.heard && f.Leader == m.leader && m.eligible(f)
-	late := !now.Before(s.since.Add(Patience))
-	switch {
-	case s.view == unknown && follows:
-		if l := f.Links(m.leader); l.Open == 0 && l.Lost {
-			m.look(now, f, m.leader, e)
-		}
-	case s.view == lives && late && follows && s.of == m.leader:
-		m.look(now, f, s.of, e)
-	case s.view == lives && late:
-		s.view = unknown
-	case s.view == looks:
-		m.await(now, f, e)
-	}
-}
-
-// await asks the leader's address again when it is time to, and takes silence for an answer in the end.
-func (m *Machine) await(now time.Time, f Facts, e *Effects) {
-	s := &m.sight
-	switch late := !now.Before(s.since.Add(Patience)); {
-	case !late && !s.again.IsZero() && !now.Before(s.again):
-		s.number++
-		s.again = time.Time{}
-		e.Look = &Look{s.number, s.of, m.term, s.since.Add(Patience)}
-	case !late:
-	case m.heard && s.of == m.leader && f.Links(s.of).Lost:
-		s.view, s.evidence = gone, Unclear
-	default: // silence alone is no evidence for a node that has heard no leader or has closed the connections itself
-		s.view = unknown
-	}
-}
-
-// look begins a look.
-func (m *Machine) look(now time.Time, f Facts, at session.Node, e *Effects) {
-	m.sight = sight{
-		of: at, view: looks, number: m.sight.number + 1, since: now, wait: firstLook, opened: f.Links(at).Opened,
-	}
-	e.Look = &Look{m.sight.number, at, m.term, now.Add(Patience)}
-}
-
-// advance goes on with standing in the place of a leader that is gone.
-func (m *Machine) advance(now time.Time, f Facts, e *Effects) {
-	r := &m.run
-	if !m.finds(now, f, m.leader) {
-		m.rest()
-		r.began = time.Time{}
-		return
-	}
-	if !m.eligible(f) {
-		m.rest()
-		return
-	}
-	if r.began.IsZero() {
-		r.began = now
-	}
-	if !now.Before(r.began.Add(Span)) {
-		m.rest()
-		return
-	}
-	if r.phase == idle && !now.Before(m.bond.until) {
-		r.phase, r.next = turn, later(r.began, m.bond.until).Add(Turn*time.Duration(m.rank(f)))
-	}
-	if r.phase == stands && !now.Before(r.next) { // Raft has not moved
-		r.phase, r.next = turn, now
-	}
-	if r.phase == turn && !now.Before(r.next) {
-		r.phase, r.retry, r.asked, r.backed = asks, firstRetry, nil, map[session.Node]time.Time{}
-		r.next = now
-	}
-	if r.phase == asks {
-		m.canvass(now, f, e)
-	}
-}
-
-// finds reports whether this node finds a leader gone.
-func (m *Machine) finds(now time.Time, f Facts, leader session.Node) bool {
-	return m.sight.of == leader && m.sight.view == gone || m.leader == leader && m.silent(now, f)
-}
-
-// silent reports whether nothing was heard of the leader for long. A leader that is frozen closes no connection. Time
-// in which this process did not run does not count, nor does time in which it knew no leader: Raft names a leader
-// before it has noted the contact.
-func (m *Machine) silent(now time.Time, f Facts) bool {
-	silence := min(f.Silence, now.Sub(m.awake), now.Sub(m.known))
-	return m.silence > 0 && m.heard && m.leader != m.self && silence >= m.silence
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// rank is the number of voters whose turn is before this node's.
-func (m *Machine) rank(f Facts) int {
-	n := 0
-	for _, v := range f.Voters {
-		if v < m.self && v != m.leader {
-			n++
-		}
-	}
-	return n
-}
-
-// canvass asks voters that do not back this node yet, and stands once a majority does.
-func (m *Machine) canvass(now time.Time, f Facts, e *Effects) {
-	r := &m.run
-	var backers, others []session.Node
-	for _, v := range f.Voters {
-		switch {
-		case v == m.self:
-		case now.Before(r.backed[v]):
-			backers = append(backers, v)
-		default:
-			others = append(others, v)
-		}
-	}
-	if len(backers)+1 > len(f.Voters)/2 {
-		r.phase, r.next = stands, now.Add(Bond)
-		m.bond = bond{m.self, r.next}
-		e.Stand = &Stand{
-			Leader: m.leader, Term: m.term, Opened: m.sight.opened, Silence: m.silence, Backers: backers,
-			Evidence: m.sight.evidence, Since: m.sight.since,
-		}
-		if m.sight.view != gone {
-			e.Stand.Evidence, e.Stand.Since = Silent, now.Add(-f.Silence)
-		}
-		return
-	}
-	if now.Before(r.next) {
-		return
-	}
-	r.newest++
-	r.asked, r.next = append(r.asked, now), now.Add(r.retry)
-	r.retry = min(2*r.retry, lastRetry)
-	m.bond = bond{m.self, now.Add(Bond)}
-	e.Canvass = &Canvass{r.newest, others, Question{m.leader, m.term, f.Last()}}
-}
-
 // concerns reports whether a question is about this node's term and about no other leader than this node knows.
 func (m *Machine) concerns(f Facts, from session.Node, q Question) bool {
 	return from != m.self && f.votes(from) && f.votes(m.self) && !f.Leads && q.Term == m.term &&
 		(!m.heard || q.Leader == m.leader) && (f.Leader == 0 || f.Leader == q.Leader) && !q.Last.Before(f.Last())
-}
-
-// convinced reports whether this node finds the leader gone too. If it does not know, it begins a look.
-func (m *Machine) convinced(now time.Time, f Facts, e *Effects, q Question) bool {
-	if q.Leader == m.self { // it follows, and leads no more
-		return f.Leader == 0
-	}
-	if m.finds(now, f, q.Leader) {
-		return true
-	}
-	s := &m.sight
-	if (s.of != q.Leader || s.view == unknown) && s.view != looks && f.Links(q.Leader).Open == 0 {
-		m.look(now, f, q.Leader, e)
-	}
-	return false
 }
 
 // free reports whether this node may back a voter. While this node itself only asks, it yields to a better voter: one
