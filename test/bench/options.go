@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"holdfast/test/bench/play"
 	"holdfast/test/bench/system"
@@ -24,14 +25,21 @@ func parse(args []string, errs io.Writer) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(errs)
-	flags.StringVar(&o.works, "works", "", "works to play, separated by commas; empty plays all of: "+
-		strings.Join(names(play.All()), ","))
+	flags.StringVar(&o.works, "works", "", "works to play, separated by commas: "+
+		strings.Join(names(play.All()), ",")+"; empty plays all but needless")
 	flags.StringVar(&o.peers, "peers", "bin/node,sdk:bin/node,zookeeper,etcd", "systems, separated by commas: the path "+
 		"of a node of Holdfast, or NAME=PATH; the same behind sdk: to use it through the Go SDK; zookeeper; etcd. Peers "+
 		"that are not installed are left out")
 	flags.IntVar(&o.runs, "runs", 3, "plays of each work with each system")
 	flags.Float64Var(&o.how.Scale, "scale", 1, "multiplies numbers of sessions and requests")
 	flags.IntVar(&o.how.Sessions, "sessions", 1_000_000, "sessions of the work full-leader-killed")
+	of := &o.how.Trouble
+	of.Settle = 5 * time.Second
+	flags.DurationVar(&of.Length, "for", 10*time.Minute, "length of the work needless")
+	flags.IntVar(&of.Clusters, "clusters", 1, "clusters side by side in the work needless")
+	flags.IntVar(&of.Loops, "loops", 20, "busy loops beside the work needless")
+	flags.DurationVar(&of.Stop, "stop", 300*time.Millisecond, "length of a stop of a node in the work needless")
+	flags.DurationVar(&of.Every, "every", 5*time.Second, "mean time between two stops of a cluster in the work needless")
 	flags.StringVar(&o.json, "json", "", "file that gets the figures of every run")
 	flags.StringVar(&o.show, "show", "",
 		"files that -json wrote, separated by commas: print their table, and play nothing")
@@ -41,6 +49,9 @@ func parse(args []string, errs io.Writer) (options, error) {
 	flags.StringVar(&o.etcd, "etcd", ".bin/etcd", "etcd's server")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if of.Length <= 0 || of.Clusters < 1 || of.Loops < 0 || of.Stop <= 0 || of.Every <= 0 {
+		return o, errors.New("-for, -clusters, -stop and -every above 0, and -loops not below")
 	}
 	if flags.NArg() > 0 || o.runs < 1 || o.how.Scale <= 0 || o.how.Sessions < 1 {
 		return o, errors.New("no arguments, and at least one run, a scale above 0 and one session")
@@ -57,11 +68,11 @@ func names(works []play.Work) []string {
 	return all
 }
 
-// choose returns the works of a list; all works for an empty one.
+// choose returns the works of a list; for an empty one all works that are not played apart.
 func choose(list string) ([]play.Work, error) {
 	all := play.All()
 	if list == "" {
-		return all, nil
+		return slices.DeleteFunc(all, func(w play.Work) bool { return w.Apart }), nil
 	}
 	var chosen []play.Work
 	for name := range strings.SplitSeq(list, ",") {

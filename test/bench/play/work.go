@@ -4,6 +4,7 @@ package play
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	"holdfast/test/bench/system"
@@ -39,6 +40,8 @@ type Figure struct {
 type Work struct {
 	Name    string
 	Figures []Figure
+	// Apart says that the work is played only when it is named: it takes long, and compares nothing.
+	Apart bool
 	// bound is how long the work may take at the scale of 1.
 	bound time.Duration
 	// needs says whether the work can be played through a connection; nil is through any.
@@ -52,6 +55,8 @@ type Options struct {
 	Scale float64
 	// Sessions is how many there are when the leader of a full cluster is killed, at the scale of 1.
 	Sessions int
+	// Trouble is that of the work needless.
+	Trouble Trouble
 	// Log gets lines of progress.
 	Log func(format string, args ...any)
 }
@@ -60,6 +65,9 @@ type Options struct {
 type stage struct {
 	system.Cluster
 	Options
+	// dir is the directory of the play. more starts another cluster, with its data in a directory below it.
+	dir     string
+	more    func(ctx context.Context, name string) (system.Cluster, error)
 	figures map[string]float64
 }
 
@@ -78,7 +86,11 @@ func (s *stage) many(n int) int {
 // Play starts a cluster in dir, does the work, stops the cluster, and returns the figures by their keys. The error is
 // errors.ErrUnsupported when the system has no such work.
 func (w Work) Play(ctx context.Context, of system.System, dir string, o Options) (map[string]float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(w.bound)*max(1, o.Scale)))
+	bound := time.Duration(float64(w.bound) * max(1, o.Scale))
+	if w.Apart {
+		bound += o.Trouble.Length
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	cluster, err := of.Start(ctx, dir)
 	if err != nil {
@@ -88,7 +100,10 @@ func (w Work) Play(ctx context.Context, of system.System, dir string, o Options)
 	if err := w.possible(ctx, cluster); err != nil {
 		return nil, err
 	}
-	s := &stage{Cluster: cluster, Options: o, figures: map[string]float64{}}
+	s := &stage{Cluster: cluster, Options: o, dir: dir, figures: map[string]float64{}}
+	s.more = func(ctx context.Context, name string) (system.Cluster, error) {
+		return of.Start(ctx, filepath.Join(dir, name))
+	}
 	if err := w.play(ctx, s); err != nil {
 		if ctx.Err() != nil {
 			err = errors.Join(err, context.Cause(ctx))
@@ -124,6 +139,6 @@ func can[T any](c system.Conn) bool {
 func All() []Work {
 	return []Work{
 		openWork(), floodWork(), idleWork(), crowdWork(), memoryWork(), killWork(), freezeWork(), moveWork(),
-		resumeWork(), fullWork(), stormWork(), touchWork(),
+		resumeWork(), fullWork(), stormWork(), touchWork(), needlessWork(),
 	}
 }

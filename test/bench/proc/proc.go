@@ -72,7 +72,7 @@ func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 }
 
-// Freeze stops the process until it is killed, and returns when all its threads stand.
+// Freeze stops the process until it is killed or continued, and returns when all its threads stand.
 func (p *Process) Freeze(ctx context.Context) error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -81,6 +81,9 @@ func (p *Process) Freeze(ctx context.Context) error {
 	defer cancel()
 	return Until(ctx, time.Millisecond, func(context.Context) error { return standing(p.PID()) })
 }
+
+// Continue lets a frozen process run again.
+func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Stop ends the process in order, or kills it after a while, and returns when it has ended.
 func (p *Process) Stop() {

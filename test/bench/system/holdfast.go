@@ -120,6 +120,21 @@ func (n *nodes) Leader(ctx context.Context) (int, error) {
 	return 0, errors.Join(errors.New("no node leads"), failed)
 }
 
+// Term asks the nodes. A node that stands does not answer.
+func (n *nodes) Term(ctx context.Context) (newest uint64, err error) {
+	answered := false
+	var failed error
+	for i := range size {
+		status, err := n.status(ctx, i)
+		answered = answered || err == nil
+		newest, failed = max(newest, status.GetTerm()), errors.Join(failed, err)
+	}
+	if !answered {
+		return 0, fmt.Errorf("ask for the term: %w", failed)
+	}
+	return newest, nil
+}
+
 func (n *nodes) status(ctx context.Context, i int) (*holdfastv1.GetStatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -57,6 +57,12 @@ type Cluster interface {
 	Stop()
 }
 
+// Termed is a Cluster whose elections are counted.
+type Termed interface {
+	// Term returns the newest term that a server knows.
+	Term(ctx context.Context) (uint64, error)
+}
+
 // Session is what a client keeps of a session: its own kind for each system.
 type Session any
 
