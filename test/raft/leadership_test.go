@@ -207,3 +207,67 @@ func TestControlAFailingDiskMakesRaftPanic(t *testing.T) {
 		t.Error("the process is still alive")
 	})
 }
+
+// beaten makes another server's heartbeat of the next term reach a leader, which is then asked for an entry before it
+// hears anything else. It returns that next term, and the leader's entries of it: nobody but the other server may write
+// any.
+func beaten(t *testing.T, c *cluster) (term uint64, own []raft.Log) {
+	t.Helper()
+	leads := c.leader()
+	if err := leads.Apply(entry(t, 1), 0).Error(); err != nil {
+		t.Fatal(err)
+	}
+	other := c.others(leads)[0]
+	term = leads.CurrentTerm() + 1
+	request := &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{
+			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(other.name), Addr: []byte(other.address()),
+		},
+		Term: term, Leader: []byte(other.address()),
+	}
+	var answer raft.AppendEntriesResponse
+	if err := other.transport.AppendEntries(
+		raft.ServerID(leads.name), leads.address(), request, &answer,
+	); err != nil || answer.Term != term {
+		t.Fatalf("the heartbeat was answered with %+v, %v", answer, err)
+	}
+	_ = leads.Apply(entry(t, 2), 0).Error() // it leads no more
+	last, err := leads.logs.LastIndex()
+	for i := uint64(1); err == nil && i <= last; i++ {
+		var e raft.Log
+		if err = leads.logs.GetLog(i, &e); err == nil && e.Term == term && e.Type == raft.LogCommand {
+			own = append(own, e)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return term, own
+}
+
+// A heartbeat of a later leader ends a leadership on a goroutine of its own. The main goroutine does not notice, and
+// writes the next command as an entry of that leader's term: two entries of one index and term, which Raft takes for one.
+func TestControlADeposedLeaderWritesIntoTheNextTerm(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := start(t, options{peers: 3})
+		defer c.stop()
+		if term, own := beaten(t, c); len(own) == 0 {
+			t.Errorf("the deposed leader wrote no entry of term %d: the trap is gone", term)
+		}
+	})
+}
+
+// Checked gives the first heartbeat of each term to Raft's main goroutine.
+func TestADeposedLeaderWritesNothing(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := start(t, options{peers: 3, transport: func(l *raftnet.Layer) wire {
+			return raftnet.NewChecked(raftnet.NewTransport(l, transportTimeout), raftnet.Checks{
+				Term: func() uint64 { return 1 },
+			})
+		}})
+		defer c.stop()
+		if term, own := beaten(t, c); len(own) > 0 {
+			t.Errorf("the deposed leader wrote %+v, of term %d", own, term)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -53,6 +54,8 @@ type Checked struct {
 	out    chan raft.RPC
 	told   rate.Sometimes
 	beat   beat
+	// followed is the newest term of a leader whose request Raft's main goroutine has taken.
+	followed atomic.Uint64
 
 	done    chan struct{}
 	ending  sync.Once
@@ -97,13 +100,8 @@ func (c *Checked) run() {
 	for {
 		select {
 		case rpc := <-c.Transport.Consumer():
-			if c.refused(rpc) {
-				continue
-			}
-			select {
-			case c.out <- rpc:
-			case <-c.done:
-				return
+			if !c.refused(rpc) {
+				c.pass(rpc)
 			}
 		case <-c.done:
 			return
@@ -111,12 +109,33 @@ func (c *Checked) run() {
 	}
 }
 
-// SetHeartbeatHandler sets the handler of valid heartbeats.
+// pass gives a valid request to Raft's main goroutine, and waits until it takes it.
+func (c *Checked) pass(rpc raft.RPC) {
+	select {
+	case c.out <- rpc:
+	case <-c.done:
+		return
+	}
+	if r, ok := rpc.Command.(*raft.AppendEntriesRequest); ok {
+		for now := c.followed.Load(); now < r.Term && !c.followed.CompareAndSwap(now, r.Term); {
+			now = c.followed.Load()
+		}
+	}
+}
+
+// SetHeartbeatHandler sets the handler of valid heartbeats. Raft would take all of them on other goroutines than its main
+// one. The first of a term goes to the main one: a leader's would not notice that a heartbeat has ended its leadership,
+// and would write the next command as an entry of the *other* leader's term (test/raft has the trap).
 func (c *Checked) SetHeartbeatHandler(handle func(raft.RPC)) {
 	c.Transport.SetHeartbeatHandler(func(rpc raft.RPC) {
-		if !c.refused(rpc) {
-			c.beat.alone(func() { handle(rpc) })
+		if c.refused(rpc) {
+			return
 		}
+		if r, ok := rpc.Command.(*raft.AppendEntriesRequest); ok && r.Term > c.followed.Load() {
+			c.pass(rpc)
+			return
+		}
+		c.beat.alone(func() { handle(rpc) })
 	})
 }
 
