@@ -223,7 +223,7 @@ func beaten(t *testing.T, c *cluster) (term uint64, own []raft.Log) {
 		RPCHeader: raft.RPCHeader{
 			ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(other.name), Addr: []byte(other.address()),
 		},
-		Term: term, Leader: []byte(other.address()),
+		Term: term,
 	}
 	var answer raft.AppendEntriesResponse
 	if err := other.transport.AppendEntries(
@@ -246,7 +246,7 @@ func beaten(t *testing.T, c *cluster) (term uint64, own []raft.Log) {
 }
 
 // A heartbeat of a later leader ends a leadership on a goroutine of its own. The main goroutine does not notice, and
-// writes the next command as an entry of that leader's term: two entries of one index and term, which Raft takes for one.
+// writes the next command as an entry of that leader's term. Raft takes two entries of one index and term for one.
 func TestControlADeposedLeaderWritesIntoTheNextTerm(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := start(t, options{peers: 3})
