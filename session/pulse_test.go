@@ -3,13 +3,14 @@ package session
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"holdfast/test/bubble"
 )
 
 // TestPulse: tickers of one pulse that begin at different moments tick at the same ones.
 func TestPulse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		pulse := NewPulse()
 		moments := func(ticker *Ticker, n int) (at []time.Duration) {
@@ -48,7 +49,7 @@ func TestPulse(t *testing.T) {
 
 // TestPulseWithoutPulse: the zero value ticks after each period, and a stopped ticker never does.
 func TestPulseWithoutPulse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(130 * time.Millisecond)
 		begun := time.Now()
 		ticker := Pulse{}.Ticker(time.Second)
