@@ -159,9 +159,11 @@ func (m *moves) endRound() {
 }
 
 // roundEndsAt returns when a round ends beside attempts that hang, zero when they decide it. It ends if a node has
-// answered, which may serve in the next round: after the hedge delay of the newest attempt. An attempt at the server of
-// the present connection holds up nothing, because that connection tells when its node comes back. Without this a
-// client that left a frozen leader during the election would wait until the attempt to reach that leader is given up.
+// answered, which may serve in the next round: after the hedge delay of the newest attempt, which doubles with each
+// round. A node that answers fast and serves nothing must not keep the client from one that is far away. An attempt at
+// the server of the present connection holds up nothing: that connection tells when its node comes back. Without this a
+// client that left a frozen leader during the election would wait until its attempt to reach that leader anew is given
+// up.
 func (m *moves) roundEndsAt() (at time.Time) {
 	r := &m.router
 	if m.next != nil || !r.Moving || !r.Begun || len(r.Left) > 0 || r.Asked > 0 || !m.trouble.Answered() ||
@@ -171,12 +173,15 @@ func (m *moves) roundEndsAt() (at time.Time) {
 	for _, c := range m.racing {
 		until := c.dialled
 		if m.cur == nil || m.cur.Server != c.Server {
-			until = until.Add(m.bound(hedgePart, m.cfg.HedgeDelay))
+			until = until.Add(m.bound(hedgePart, m.cfg.HedgeDelay) << min(r.Rounds, maxRounds))
 		}
 		at = route.Latest(at, until)
 	}
 	return at
 }
+
+// maxRounds bounds how often the time of a round beside attempts that hang is doubled, to more than any attempt takes.
+const maxRounds = 8
 
 // endLagRound judges a round in which no node served. After lagRounds rounds in which every node that answered was
 // LAGGING, the client distrusts the index that it has seen.
