@@ -66,24 +66,26 @@ func TestBeginSuccession(t *testing.T) {
 			lasting, end := context.WithCancel(t.Context())
 			b := begin(lasting, tt.fault, c)
 			time.Sleep(time.Microsecond)
-			for what, want := range tt.did {
-				if got := c.did[what]; got != want {
-					t.Errorf("%s: did %s %d times, want %d", tt.text, what, got, want)
+			c.with(func() {
+				for what, want := range tt.did {
+					if got := c.did[what]; got != want {
+						t.Errorf("%s: did %s %d times, want %d", tt.text, what, got, want)
+					}
 				}
-			}
-			for _, w := range tt.cuts {
-				if c.cuts[w] != 1 {
-					t.Errorf("%s: %v is not refused", tt.text, w)
+				for _, w := range tt.cuts {
+					if c.cuts[w] != 1 {
+						t.Errorf("%s: %v is not refused", tt.text, w)
+					}
 				}
-			}
-			for _, w := range tt.slow {
-				if c.slow[w].more == 0 {
-					t.Errorf("%s: %v is not slow", tt.text, w)
+				for _, w := range tt.slow {
+					if c.slow[w].more == 0 {
+						t.Errorf("%s: %v is not slow", tt.text, w)
+					}
 				}
-			}
-			if tt.dead != "" && !c.dead[tt.dead] || b.text != tt.text {
-				t.Errorf("%s: %q, dead are %v", tt.text, b.text, c.dead)
-			}
+				if tt.dead != "" && !c.dead[tt.dead] || b.text != tt.text {
+					t.Errorf("%s: %q, dead are %v", tt.text, b.text, c.dead)
+				}
+			})
 			end()
 			if !b.end() || positive(c.cuts) || c.dead[tt.dead] {
 				t.Errorf("%s: something is left, or it hit nothing: %v %v", tt.text, c.cuts, c.dead)
