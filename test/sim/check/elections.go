@@ -109,12 +109,26 @@ func (c elections) clear(from, till time.Duration) bool {
 // the leader was refused.
 func (c elections) well(leader string, from, till time.Duration) (n int) {
 	for _, name := range c.names {
-		if name != leader && !c.refused(name, leader, from, till) && !c.endedWithin(name, from, till) &&
-			!c.startedWithin(name, from, till) && !c.stood(name, from, till) {
+		if name != leader && c.runs(name, from) && !c.refused(name, leader, from, till) &&
+			!c.endedWithin(name, from, till) && !c.startedWithin(name, from, till) && !c.stood(name, from, till) {
 			n++
 		}
 	}
 	return n
+}
+
+// runs reports whether a process of a node was running at a moment.
+func (n *nodes) runs(who string, moment time.Duration) bool {
+	newest := func(of []time.Duration) time.Duration {
+		last := -time.Nanosecond
+		for _, at := range of {
+			if at <= moment {
+				last = max(last, at)
+			}
+		}
+		return last
+	}
+	return newest(n.started[who]) > newest(n.stopped[who])
 }
 
 // endedWithin reports whether a process of a node ended between two moments.

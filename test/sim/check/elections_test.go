@@ -78,6 +78,9 @@ func successions() map[string]verdictOf {
 		"one is refused, the other ended": {
 			happens{links, refused("n2", "n1"), died("n3", 51), {leads(52, "n2", 3)}}, "", "", "",
 		},
+		"one is refused, the other ended long ago": {
+			happens{died("n3", 20), links, refused("n2", "n1"), {leads(52, "n2", 3)}}, "", "", "",
+		},
 		"a follower ends": {
 			happens{links, died("n3", 51), {leads(52, "n2", 3)}}, "F4 follower", "F4", "was deposed",
 		},
