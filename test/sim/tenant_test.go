@@ -328,6 +328,8 @@ func (x *tenant) die(ctx, patience context.Context) {
 		})
 		if x.draw(2) == 0 {
 			x.toBeTold(patience)
+			// A local session whose upgrade was under way may have outlived the silence, and is given up now.
+			x.fallSilent()
 		}
 		x.stop()
 		x.start(x.w.Host(x.name))
