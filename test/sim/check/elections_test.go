@@ -20,6 +20,13 @@ func succession(more ...history.Event) []history.Event {
 	return sorted(events)
 }
 
+// five adds two nodes.
+func five() []history.Event {
+	return []history.Event{
+		{Kind: history.NodeStarted, Who: "n4", Node: 4}, {Kind: history.NodeStarted, Who: "n5", Node: 5},
+	}
+}
+
 func leads(seconds float64, who string, term uint64) history.Event {
 	return history.Event{Kind: history.Leads, At: at(seconds), Who: who, Term: term}
 }
@@ -95,6 +102,19 @@ func successions() map[string]verdictOf {
 			happens{links, died("n1", 51), {leads(51.1, "n2", 3), leads(51.2, "n3", 4)}},
 			"F4", "F3",
 			"several terms",
+		},
+		"ended, and its successor too": {
+			happens{five(), links, died("n1", 51), {leads(51.1, "n2", 3)}, died("n2", 51.6), {leads(51.7, "n3", 4)}},
+			"F4", "", "",
+		},
+		"ended, its successor too, and two follow": {
+			happens{
+				five(), links, died("n1", 51),
+				{leads(51.1, "n2", 3)},
+				died("n2", 51.6),
+				{leads(51.7, "n3", 4), leads(51.8, "n4", 5)},
+			},
+			"F4", "F3", "several terms",
 		},
 		"ended, and so does another": {happens{links, died("n1", 51), died("n2", 51.1)}, "", "", ""},
 		"two lead one term":          {happens{{leads(51, "n2", 2)}}, "", "R3", "two leaders"},
