@@ -19,6 +19,9 @@ STATES ?=
 # Planted bugs that make planted lets the simulation catch as well: those that it is quick to see.
 QUICK := owner-not-asked|timeout-of-half|two-owners|unanswered-leader
 
+# What takes longest under -race: it begins first, so that no processor is idle at the end. A bubble uses one at a time.
+LONGEST := ./test/sim ./node ./test/raft ./transport/clientport ./fsm ./client
+
 VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unknown)
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 # Wherever users have it: the plugin, or the older program of its own.
@@ -43,12 +46,28 @@ images: build ## Build the container images of the node and of the tests' packet
 		docker build -q -t holdfast-cut -f test/e2e/cut/Dockerfile bin; \
 	fi
 
+.PHONY: before
+before: ## Build the release before this one, the commit that test/e2e/before names, for the test of upgrades
+	@commit=$$(cat test/e2e/before) && to=$(CURDIR)/bin/before/$$commit; \
+	if [ -x $$to/node ] && [ -x $$to/holdfast ]; then exit 0; fi; \
+	if ! git cat-file -e "$$commit^{commit}" 2>/dev/null; then \
+		echo; echo "*** The test of upgrades will NOT run: this clone has no commit $$commit (git fetch --unshallow)."; \
+		if [ -n "$${CI:-}" ]; then exit 1; fi; \
+		exit 0; \
+	fi; \
+	from=$$(mktemp -d) && trap 'rm -rf "$$from"' EXIT; \
+	git archive "$$commit" | tar -x -C "$$from" && mkdir -p bin/before && \
+	cd "$$from" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$$commit" -o "$$to/" ./cmd/...
+
 # ---- test
 
 .PHONY: test
 test: ## Run all tests: unit and simulation under -race, counts without it, planted bugs, soak, model; with docker and FUSE where they are
-	go test -race -timeout 15m ./...
+	all=$$(go list ./... | grep -v /test/model); go test -race -timeout 15m $(LONGEST) $$all
 	go test -timeout 15m ./test/bench
+	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
+		echo; echo '*** The tests of fences in a database did NOT run: there is no PostgreSQL here (Debian: postgresql).'; \
+	fi
 	$(MAKE) soak model planted disks
 	@if docker info >/dev/null 2>&1; then \
 		$(MAKE) e2e; \
@@ -69,12 +88,11 @@ soak: ## Run SEEDS=300 seeds of the simulation, FROM=1, a process per core, and 
 
 .PHONY: planted
 planted: ## Plant known bugs, one at a time, and demand that a test catches each; ALL=1 tries every catcher
-	go run ./test/planted $(if $(ALL),-all)
-	$(if $(ALL),,go run ./test/planted -bug '^($(QUICK))$$' -catcher test/sim)
+	go run ./test/planted $(if $(ALL),-all,-simulate '^($(QUICK))$$')
 
 .PHONY: model
-model: ## Search the model of the session protocol; TIME=10m for each search, STATES=n at most in one
-	@TIME='$(or $(TIME),1500ms)' STATES='$(STATES)' go test -count=1 -v -timeout 0 ./test/model | grep -v '^=== '
+model: ## Search the models of the session protocol, of writes and of watches; TIME=10m for each search, STATES=n at most in one
+	@TIME='$(or $(TIME),1500ms)' STATES='$(STATES)' go test -count=1 -v -timeout 0 ./test/model/... | grep -v '^=== '
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for TIME=30s each, until one finds something
@@ -92,7 +110,7 @@ disks: ## Run nodes on disks that fail, hang, lie and lose power, CUTS=40 times;
 	fi
 
 .PHONY: e2e
-e2e: images ## Run the tests with containers: real processes, disks and partitions; E2E=full takes no short cuts
+e2e: images before ## Run the tests with containers: real processes, disks and partitions; E2E=full takes no short cuts
 	@mkdir -p bin
 	COMPOSE='$(COMPOSE)' E2E='$(E2E)' E2E_FIGURES="$$PWD/bin/e2e-figures.md" go test -tags e2e -count=1 -parallel 4 -timeout 2h ./test/e2e/...
 	@cat bin/e2e-figures.md
@@ -129,9 +147,21 @@ bench-peers: build ## Play test/bench beside ZooKeeper and etcd, where they are,
 lint: .bin/golangci-lint .bin/buf ## Lint Go and protocol buffers
 	.bin/golangci-lint run --allow-parallel-runners --build-tags e2e
 	.bin/buf lint
+	$(MAKE) breaking
 	@if git grep -n 'synctest[.]Test(' -- '*_test.go'; then \
 		echo 'make lint: use bubbles.Test of test/bubble, which says why' >&2; exit 1; \
 	fi
+
+.PHONY: breaking
+breaking: .bin/buf ## Compare the protocol buffers with the released ones: what others read must stay as it is
+	@.bin/buf breaking --against proto/released.binpb || { \
+		echo 'make breaking: clients, nodes and logs of the last release read these: add instead, or see CONTRIBUTING.md' >&2; \
+		exit 1; \
+	}
+
+.PHONY: released
+released: .bin/buf ## Make the protocol buffers of today the released ones, with a release
+	.bin/buf build --exclude-source-info -o proto/released.binpb
 
 .PHONY: fmt
 fmt: .bin/golangci-lint .bin/buf ## Format Go and protocol buffers

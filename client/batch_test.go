@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,7 +54,8 @@ func TestOpensAtTheSameTimeShareMessages(t *testing.T) {
 	})
 }
 
-// A client that ends answers every caller, also those whose inputs wait for a loop that is held up.
+// A client that ends answers every caller, also those whose inputs wait for a loop that is held up. Opens end with
+// ErrClosed.
 func TestTheEndOfAClientAnswersWhatWaits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, cl := newModalTrial(t, 1, nil)
@@ -62,14 +64,14 @@ func TestTheEndOfAClientAnswersWhatWaits(t *testing.T) {
 		go cl.loop.ask(func(*core.Core) { close(blocked); <-block })
 		<-blocked
 		const callers = 2*maxTurn + 10
-		errs := make(chan error, callers+1)
+		opens, closes := make(chan error, callers), make(chan error, 1)
 		for range callers {
 			go func() {
 				_, err := cl.Open(t.Context(), SessionOptions{Timeout: 10 * time.Second})
-				errs <- err
+				opens <- err
 			}()
 		}
-		go func() { errs <- s.Close(t.Context()) }()
+		go func() { closes <- s.Close(t.Context()) }()
 		synctest.Wait()
 		ended := make(chan struct{})
 		go func() { _ = cl.Close(); close(ended) }()
@@ -77,8 +79,13 @@ func TestTheEndOfAClientAnswersWhatWaits(t *testing.T) {
 		close(block)
 		<-ended
 		synctest.Wait()
-		if len(errs) != callers+1 {
-			t.Fatalf("%d of %d callers were answered", len(errs), callers+1)
+		if len(opens) != callers || len(closes) != 1 {
+			t.Fatalf("%d of %d opens and %d of 1 closes were answered", len(opens), callers, len(closes))
+		}
+		for range callers {
+			if err := <-opens; !errors.Is(err, session.ErrClosed) {
+				t.Errorf("an open ended with %v, want %v", err, session.ErrClosed)
+			}
 		}
 	})
 }

@@ -27,7 +27,7 @@ type benched struct {
 
 func newBenched(b *testing.B) *benched {
 	b.Helper()
-	cfg, err := Config{Endpoints: []string{"n1:7400"}}.complete()
+	cfg, err := complete(Config{Endpoints: []string{"n1:7400"}})
 	if err != nil {
 		b.Fatal(err)
 	}

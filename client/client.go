@@ -34,7 +34,7 @@ type Client struct {
 // New checks cfg and returns a client. It connects to nothing and starts nothing: the first [Client.Open] or
 // [Client.Resume] does. The error joins a [session.FieldError] for each thing that is wrong.
 func New(cfg Config) (*Client, error) {
-	cfg, err := cfg.complete()
+	cfg, err := complete(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("configure client: %w", err)
 	}
@@ -141,15 +141,9 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Chroot returns the path of the connect string, such as /a/b; empty for none. Sessions have no paths, so a chroot
-// changes nothing about them: it is for applications that keep a tree of names.
-func (c *Client) Chroot() string {
-	if c.cfg.ConnectString == "" {
-		return ""
-	}
-	parsed, _ := ParseConnectString(c.cfg.ConnectString) // New has checked it
-	return parsed.Chroot
-}
+// Chroot returns the path of the connect string, such as /a/b; empty for none. It is the root of [Client.Tree] and of
+// [Session.Tree]. Sessions have no paths, so a chroot changes nothing about them.
+func (c *Client) Chroot() string { return chrootOf(c.cfg) }
 
 // holds reports whether the client holds a session, or is opening or resuming it.
 func (c *Client) holds(id session.ID) bool {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -101,13 +102,17 @@ type Config struct {
 	// (max_arrivals_per_second_per_principal). Nodes do not verify the name: it makes clients that mean well share
 	// fairly. Empty is no name.
 	Principal string
+	// Digests are the names and passwords, as NAME:PASSWORD, by which access lists of the tree know the client (P1): at
+	// most [MaxDigests], each printable ASCII of at most [MaxDigestBytes]. The client sends them with each connection for
+	// sessions and the tree, so they are as secret as that connection.
+	Digests []string
 	// Rand is the source of the waits and of the order of the endpoints; nil is a source seeded by crypto/rand. The
 	// client uses it under a lock, so it need not be safe for concurrent use.
 	Rand rand.Source
 }
 
 // complete checks the configuration and fills in the defaults. The error joins every fault.
-func (cfg Config) complete() (Config, error) {
+func complete(cfg Config) (Config, error) {
 	var errs []error
 	if cfg.ConnectString != "" {
 		parsed, err := ParseConnectString(cfg.ConnectString)
@@ -130,10 +135,11 @@ func (cfg Config) complete() (Config, error) {
 	if cfg.Principal != "" && !wire.ValidPrincipal(cfg.Principal) {
 		errs = append(errs, &session.FieldError{Field: "principal", Limit: wire.PrincipalLimit()})
 	}
+	errs = append(errs, checkDigests(cfg.Digests))
 	if err := errors.Join(errs...); err != nil {
 		return Config{}, err
 	}
-	cfg.Endpoints = slices.Clone(cfg.Endpoints)
+	cfg.Endpoints, cfg.Digests = slices.Clone(cfg.Endpoints), slices.Clone(cfg.Digests)
 	if cfg.Resolve == nil && cfg.Dial == nil {
 		cfg.Resolve = net.DefaultResolver.LookupHost
 	}
@@ -152,6 +158,31 @@ func (cfg Config) complete() (Config, error) {
 		cfg.Rand = rand.NewPCG(randomUint64(), randomUint64())
 	}
 	return cfg, nil
+}
+
+// Bounds of [Config].Digests: their number, and the bytes of each.
+const (
+	MaxDigests     = 8
+	MaxDigestBytes = 256
+)
+
+// checkDigests checks what the client authenticates with. The error does not show passwords.
+func checkDigests(digests []string) error {
+	if len(digests) > MaxDigests {
+		return &session.FieldError{Field: "digests", Limit: fmt.Sprintf("at most %d", MaxDigests)}
+	}
+	for i, d := range digests {
+		name, _, ok := strings.Cut(d, ":")
+		printable := strings.IndexFunc(d, func(r rune) bool { return r < ' ' || r > '~' }) < 0
+		if !ok || name == "" || !printable || len(d) > MaxDigestBytes || strings.TrimSpace(d) != d {
+			return &session.FieldError{
+				Field: fmt.Sprintf("digests[%d]", i),
+				Limit: fmt.Sprintf("NAME:PASSWORD, at most %d printable ASCII characters, no space at either end",
+					MaxDigestBytes),
+			}
+		}
+	}
+	return nil
 }
 
 // checkEndpoints checks a list of servers. The error joins every fault.

@@ -75,7 +75,8 @@
 // resolves names again, to all their addresses. The client begins the next attempt to connect when the one before has
 // failed, or has taken [Config].HedgeDelay, and uses the first connection that is up. After a round without success the
 // client waits: a back-off with full jitter, on top of the wait that a server asked for. When a node has answered in a
-// round, the round does not wait for an attempt that hangs.
+// round, the round waits for an attempt that hangs no longer than the hedge delay, twice as long after each round in
+// vain.
 //
 // A client learns the addresses of nodes that it was not configured with: it asks the node that serves it for the
 // members of the cluster when it has connected for the first time, and rarely from then on. A round comes to these
@@ -121,5 +122,13 @@
 // goroutines, for receiving and for sending. Each name that is being resolved has one more. [Client.Close] waits for
 // all of these.
 //
-// Rule numbers in comments are those of docs/protocol.md; C- and K- are ZooKeeper's.
+// # The tree
+//
+// [Session.Tree] writes and reads the cluster's tree of small entries, [Client.Tree] reads it and watches it without a
+// session. Everything goes over the connection that keeps the sessions. Writes are sent again after a move, and take
+// effect at most once. Watches come back with what has happened meanwhile, or say what is lost. A [Mirror] keeps a copy
+// of a part of the tree in memory.
+//
+// Rule numbers in comments are those of docs/protocol.md, and where the tree is concerned those of docs/tree.md; C- and
+// K- are ZooKeeper's.
 package client

@@ -12,7 +12,9 @@ import (
 // next turn is due; zero for never.
 func (l *loop) turn(ctx context.Context, happened ...core.Input) (wakeAt time.Time) {
 	now, suspensions := l.clock.look()
-	e := l.core.Turn(core.Moment{Now: now, Suspensions: suspensions, Seen: l.shared.seen.demand()}, happened...)
+	known := l.shared.seen
+	at := core.Moment{Now: now, Suspensions: suspensions, Seen: known.demand(), Stamp: known.stamp()}
+	e := l.core.Turn(at, happened...)
 	wakeAt = e.WakeAt
 	if missed := l.bring(ctx, e, suspensions); len(missed) > 0 {
 		wakeAt = l.turn(ctx, core.Missed{Sessions: missed})
@@ -24,7 +26,9 @@ func (l *loop) turn(ctx context.Context, happened ...core.Input) (wakeAt time.Ti
 // returns.
 func (l *loop) bring(ctx context.Context, e *core.Effects, suspensions uint64) (missed []*core.Session) {
 	l.shared.seen.note(e.Seen) // first: an application that hears of the turn may read at once
+	l.shared.seen.noteStamp(e.Stamp)
 	missed = l.sessions(e, suspensions)
+	l.tellTree(e)
 	l.connections(ctx, e)
 	l.tellClient(e)
 	return missed

@@ -18,6 +18,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
+	"holdfast/tree"
 )
 
 // fakeCluster is a cluster whose log is a mutex. Tests make its nodes misbehave: see fakefaults_test.go.
@@ -35,6 +36,10 @@ type fakeCluster struct {
 	left       session.Node // is no member any more; 0 for none
 	// localOff and upgradeOff are the settings of the cluster.
 	localOff, upgradeOff bool
+	// tree is what the nodes have of the tree, nil for none.
+	tree *fakeTree
+	// coming is the feature level that the nodes say the cluster gets soon, 0 for none.
+	coming uint32
 	// promises, when set, collects the latest end of a promise of each session.
 	promises map[session.ID]time.Time
 }
@@ -81,6 +86,8 @@ type fakeNode struct {
 	// state is told with each answer when it has a mode. A read-only node refuses writes. A node whose index is behind
 	// what the client has seen refuses with LAGGING.
 	state session.NodeState
+	// young: the node has just begun, and has not applied yet that there is a tree.
+	young bool
 	// stale: the node answers reads although its state is older than what the client has seen, which N4 forbids.
 	stale bool
 	// underWay counts the writes that the node still does while it is read-only: it has asked the leader for them
@@ -98,6 +105,8 @@ var (
 type fakeStream struct {
 	grpc.BidiStreamingServer[holdfastv1.ClientMessage, holdfastv1.ServerMessage]
 	mu sync.Mutex
+	// watches are those of the connection. The cluster's mu guards them.
+	watches map[tree.WatchSpec]bool
 }
 
 func (s *fakeStream) push(m *holdfastv1.ServerMessage) {
@@ -244,6 +253,7 @@ func (c *fakeCluster) end(id session.ID, cause session.Cause) session.Certificat
 		ID: id, Cause: cause, LastTouchAge: time.Second, Owner: held.Owner, Term: 3, Index: 99,
 		EndedAt: session.Epoch(),
 	}
+	c.tree.ends(id, &cert)
 	c.ended[id] = cert
 	delete(c.sessions, id)
 	return cert

@@ -81,6 +81,7 @@ func (n *fakeNode) resumeMany(s *fakeStream, m *holdfastv1.ResumeSessions) {
 	})
 	answer := &holdfastv1.ResumedSessions{
 		Seq: m.GetSeq(), Attachments: make([]uint64, len(ids)), SafeForMs: make([]uint64, len(ids)),
+		Applied: make([]uint64, len(ids)), Floors: make([]uint64, len(ids)),
 	}
 	var state *holdfastv1.NodeState
 	swallowed := false
@@ -100,6 +101,7 @@ func (n *fakeNode) resumeMany(s *fakeStream, m *holdfastv1.ResumeSessions) {
 		default:
 			state = one[0].GetState()
 			answer.Attachments[i] = one[0].GetResumed().GetSession().GetAttachment()
+			answer.Applied[i], answer.Floors[i] = one[0].GetResumed().GetApplied(), one[0].GetResumed().GetFloor()
 			answer.SafeForMs[i] = uint64(max(one[0].GetResumed().GetSafeFor().AsDuration().Milliseconds(), 0))
 		}
 	}
@@ -152,8 +154,13 @@ func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 	if n.state.Mode == 0 {
 		return nil
 	}
+	level := n.c.tree.level()
+	if n.young {
+		level = 0
+	}
 	return &holdfastv1.NodeState{
 		Node: uint32(n.number), Mode: holdfastv1.Mode(n.state.Mode), Index: n.state.Index, MaxBatch: fakeBatch,
+		FeatureLevel: level, ComingLevel: n.c.coming,
 	}
 }
 
@@ -207,7 +214,7 @@ func describe(m *holdfastv1.ClientMessage) (kind string, seq uint64, detail stri
 	case *holdfastv1.ClientMessage_Upgrade:
 		return "upgrade", m.Upgrade.GetSeq(), ""
 	}
-	return "nothing", 0, ""
+	return describeTree(m)
 }
 
 // do does a request as a healthy node does. The caller holds mu.
@@ -237,9 +244,10 @@ func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.S
 			safe = -1
 		}
 		c.promising(held.ID, safe)
+		applied, floor := c.tree.resumed(held)
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
 			Seq: m.Resume.GetSeq(), Session: wire.SessionProto(held.Session), Token: fakeToken(held),
-			SafeFor: wire.PromiseProto(safe),
+			SafeFor: wire.PromiseProto(safe), Applied: applied, Floor: floor,
 		}}}, nil
 	case *holdfastv1.ClientMessage_Touch:
 		return n.touch(s, m.Touch), nil
@@ -262,7 +270,7 @@ func (n *fakeNode) do(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfastv1.S
 			Message: &holdfastv1.ServerMessage_Closed{Closed: &holdfastv1.Closed{Seq: m.Close.GetSeq()}},
 		}, nil
 	}
-	return nil, session.ErrInvalid
+	return n.doTree(s, m)
 }
 
 // promised returns the promise that an open or a touch brings (S2, S3).
@@ -305,6 +313,7 @@ func (n *fakeNode) open(s *fakeStream, m *holdfastv1.Open) (held *fakeSession, r
 		OpenedAt: session.Epoch(),
 	}}
 	c.sessions[held.ID], c.requests[request] = held, held.ID
+	c.tree.opened(held.ID, m.GetInstance())
 	return held, false, nil
 }
 
@@ -341,6 +350,7 @@ func movedMessage(id session.ID, by uint64) *holdfastv1.ServerMessage {
 
 func (n *fakeNode) touch(s *fakeStream, m *holdfastv1.Touch) *holdfastv1.ServerMessage {
 	answer := &holdfastv1.Touched{Seq: m.GetSeq()}
+	n.c.tree.acknowledged(m)
 	var smallest time.Duration
 	var touched []session.ID
 	for id, held := range n.c.sessions {

@@ -32,7 +32,7 @@ func TestAClientWithOneEndpointSurvivesItsNode(t *testing.T) {
 				}
 			} else {
 				time.Sleep(time.Minute)
-				if n := len(c.node(2).dials) + len(c.node(3).dials); n > 0 {
+				if n := len(c.node(2).dialled()) + len(c.node(3).dialled()); n > 0 {
 					t.Errorf("%d attempts to connect to nodes that are no endpoints", n)
 				}
 			}
@@ -103,7 +103,7 @@ func TestAddressesOfAnotherNetworkCostLittle(t *testing.T) {
 					c.everyNode(func(n *fakeNode) { n.refuseAll(session.ErrNoLeader) })
 					c.owner(s).cut()
 					time.Sleep(5 * time.Second)
-					if n := len(c.node(2).dials); n < 20 {
+					if n := len(c.node(2).dialled()); n < 20 {
 						t.Errorf("%d rounds in 5 s, want 20 at least", n)
 					}
 					c.everyNode((*fakeNode).heal)
@@ -143,7 +143,7 @@ func TestLearntAddressesAreForgotten(t *testing.T) {
 		synctest.Wait()
 		var tried []session.Node
 		for i := session.Node(1); i <= 4; i++ {
-			if n := c.node(int(i)); i != former && len(n.dials) > 0 {
+			if n := c.node(int(i)); i != former && len(n.dialled()) > 0 {
 				tried = append(tried, i)
 			}
 		}

@@ -188,7 +188,7 @@ func (t *listener) Members(ctx context.Context, addresses []string, err error) {
 
 // dial begins to connect.
 func (l *loop) dial(ctx context.Context, c *core.Conn) {
-	o := dial.Options{Dial: l.cfg.Dial, Principal: l.cfg.Principal}
+	o := dial.Options{Dial: l.cfg.Dial, Principal: l.cfg.Principal, Digests: l.cfg.Digests}
 	l.streams[c] = stream.Start(ctx, &l.running, c.Address, o, &listener{l, c})
 }
 

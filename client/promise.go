@@ -27,6 +27,8 @@ type promise struct {
 	// current is nil until the application asks for it.
 	current context.Context //nolint:containedctx // Session.Context returns it
 	cancel  context.CancelCauseFunc
+	// given is closed with the next promise after a time without one; nil unless somebody waits for it.
+	given chan struct{}
 }
 
 // newPromise returns a promise of nothing, whose context has ended. over is called, in a goroutine of its own, when a
@@ -46,6 +48,10 @@ func (p *promise) holds(now time.Time, suspensions uint64) bool {
 func (p *promise) renew(until time.Time, suspensions uint64) (ended bool) {
 	ended = p.cause != nil
 	p.until, p.suspensions, p.cause = until, suspensions, nil
+	if p.given != nil {
+		close(p.given)
+		p.given = nil
+	}
 	if p.current == nil {
 		return ended
 	}
@@ -77,6 +83,14 @@ func (p *promise) context() context.Context {
 		}
 	}
 	return p.current
+}
+
+// next returns a channel that is closed with the next promise.
+func (p *promise) next() <-chan struct{} {
+	if p.given == nil {
+		p.given = make(chan struct{})
+	}
+	return p.given
 }
 
 // drop ends the promise, and the context with cause. A context that has ended keeps its cause.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -94,6 +95,36 @@ func (s *Session) Context() context.Context {
 		s.promised.drop(ErrLapsed) // the loop may not have come to it yet; a former cause stays
 	}
 	return s.promised.context()
+}
+
+// AwaitPromise waits until there is a promise, and returns [Session.Context]. The error wraps the cause of ctx, or is
+// that of [Session.Err] after the session's end.
+func (s *Session) AwaitPromise(ctx context.Context) (context.Context, error) {
+	for {
+		promised, next := s.promisedOrNext()
+		if next == nil {
+			return promised, nil
+		}
+		select {
+		case <-next:
+		case <-s.done:
+			return nil, s.Err()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("await promise of session %s: %w", s.id, context.Cause(ctx))
+		}
+	}
+}
+
+// promisedOrNext returns the context of the promise. Without one it returns a channel that is closed with the next one.
+func (s *Session) promisedOrNext() (context.Context, <-chan struct{}) {
+	now, suspensions := s.loop.clock.look()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.promised.holds(now, suspensions) {
+		return s.promised.context(), nil
+	}
+	s.promised.drop(ErrLapsed)
+	return nil, s.promised.next()
 }
 
 // Done returns a channel that is closed when the session has ended for this client: it was closed, has expired, was

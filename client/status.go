@@ -43,6 +43,11 @@ type Status struct {
 	// AppliedIndex.
 	StateDigest string
 	Version     string
+	// FeatureLevel says what the whole cluster can do: 0 sessions, 1 the tree too.
+	FeatureLevel uint32
+	// TreeEntries are the entries of the tree, TreeEphemerals the ephemeral ones among them. TreeBytes are those of their
+	// data and of the results and wills that are kept for sessions. Watches are those of the node's connections.
+	TreeEntries, TreeEphemerals, TreeBytes, Watches uint64
 }
 
 // Status asks the node at endpoint, host:port, and no other node, once. The endpoint need not be one of the client's
@@ -69,7 +74,9 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 		MaxSessions: answer.GetMaxSessions(), StateBytes: answer.GetStateBytes(),
 		MaxStateBytes: answer.GetMaxStateBytes(),
 		Mode:          wire.ModeFrom(answer.GetMode()), StateDigest: answer.GetStateDigest(),
-		Version: answer.GetVersion(),
+		Version: answer.GetVersion(), FeatureLevel: answer.GetFeatureLevel(),
+		TreeEntries: answer.GetTreeEntries(), TreeEphemerals: answer.GetTreeEphemerals(),
+		TreeBytes: answer.GetTreeBytes(), Watches: answer.GetWatches(),
 	}, nil
 }
 

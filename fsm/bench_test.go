@@ -202,7 +202,8 @@ func BenchmarkConcurrentOpens(b *testing.B) {
 }
 
 // One iteration ends 100,000 of a million sessions, as many in each entry as one command holds: what a storm of
-// expiries costs each replica. The order is that of a storm: the sessions of 32 shards in turns, each shard's by id.
+// expiries costs each replica. They are neighbours in the order of their ids, as the sessions of clients that came
+// together are.
 func BenchmarkApplyClose(b *testing.B) {
 	const storm = 100_000
 	opens := encodedOpens(b, million)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/tree/form"
 )
 
 // check returns a [session.FieldError] when a field of c is out of range. Both writing and reading an entry call it, so
@@ -27,9 +28,14 @@ func check(c session.Command) error {
 		return checkCapacity(c.Capacity)
 	case session.SetLogVersion:
 		return checkLogVersion(c.Version)
-	case session.ForgetRequests, session.Configure:
+	case session.Configure:
+		return checkConfigure(c)
+	case session.ForgetRequests:
 		return nil
 	default:
+		if t, ok := treeForm(c); ok {
+			return checkTreeCommand(t)
+		}
 		return fmt.Errorf("unknown command %T", c)
 	}
 }
@@ -138,13 +144,34 @@ func checkCapacity(c session.Capacity) error {
 	return nil
 }
 
-// firstLogVersion is the first version that the log names: entries of version 1 follow from a capacity.
-const firstLogVersion = 2
-
 func checkLogVersion(v uint32) error {
-	if v < firstLogVersion || v > session.LogVersion {
-		return outOfRange("log version", fmt.Sprintf("%d to %d, which this release reads", firstLogVersion,
+	if v < session.FirstLogVersion || v > session.LogVersion {
+		return outOfRange("log version", fmt.Sprintf("%d to %d, which this release reads", session.FirstLogVersion,
 			session.LogVersion))
+	}
+	return nil
+}
+
+func checkConfigure(c session.Configure) error {
+	switch {
+	case c.Level > session.FeatureLevel:
+		return outOfRange("level", fmt.Sprintf("at most %d, which this release has", session.FeatureLevel))
+	case (c.Level == 0) != (c.Limits == nil):
+		return outOfRange("limits", "absent at level 0, and there from level 1 on")
+	case c.Level == 0 && c.Term != 0:
+		return outOfRange("term", "0 at level 0")
+	case c.Limits != nil:
+		return c.Limits.Check()
+	}
+	return nil
+}
+
+func checkTreeCommand(c session.TreeCommand) error {
+	switch {
+	case form.KindOf(c.Encoded) == form.Other:
+		return outOfRange("command", "one of the tree's")
+	case len(c.Encoded) > session.MaxCommandBytes:
+		return outOfRange("command", fmt.Sprintf("at most %d bytes", session.MaxCommandBytes))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // noUnknownFields returns an error when m has fields of a newer release. Dropping them would drop their meaning.
@@ -30,7 +31,7 @@ func commandProto(c session.Command) *logv1.Command {
 	case session.OpenSession:
 		return &logv1.Command{Command: &logv1.Command_OpenSession{OpenSession: &logv1.OpenSession{
 			Node: uint32(c.Node), Ms: c.MS, TimeoutMs: uint32(c.Timeout.Milliseconds()),
-			Labels: labelsProto(c.Labels), RequestId: c.RequestID[:],
+			Labels: labelsProto(c.Labels), RequestId: c.RequestID[:], Instance: c.Instance,
 		}}}
 	case session.MoveSession:
 		return &logv1.Command{Command: &logv1.Command_MoveSession{MoveSession: &logv1.MoveSession{
@@ -47,7 +48,7 @@ func commandProto(c session.Command) *logv1.Command {
 		}}}
 	case session.Configure:
 		return &logv1.Command{Command: &logv1.Command_Configure{Configure: &logv1.Configure{
-			ClusterKey: keyBytes(c.Key), Nonce: c.Nonce,
+			ClusterKey: keyBytes(c.Key), Nonce: c.Nonce, Level: c.Level, Term: c.Term, Limits: limitsProto(c.Limits),
 		}}}
 	case session.SetCapacity:
 		return &logv1.Command{Command: &logv1.Command_SetCapacity{SetCapacity: &logv1.SetCapacity{
@@ -66,6 +67,38 @@ func commandProto(c session.Command) *logv1.Command {
 	default:
 		panic(fmt.Sprintf("fsm: command %T passed its check and cannot be encoded", c))
 	}
+}
+
+// treeCommandOf returns one of the tree's commands, in the form of package tree/form, which says what is wrong with it.
+func treeCommandOf(of *logv1.Command) (session.Command, error) {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(of)
+	if err != nil {
+		return nil, fmt.Errorf("reading a command of the tree: %w", err)
+	}
+	return treeCommandFrom(b)
+}
+
+func limitsProto(l *tree.Limits) *logv1.TreeLimits {
+	if l == nil {
+		return nil
+	}
+	return &logv1.TreeLimits{
+		MaxEphemerals: uint64(l.Ephemerals), MaxChildren: uint64(l.Children), OpenQuotas: l.OpenQuotas,
+	}
+}
+
+func limitsFrom(m *logv1.TreeLimits) (*tree.Limits, error) {
+	if m == nil {
+		return nil, nil //nolint:nilnil // there are none
+	}
+	if err := noUnknownFields(m); err != nil {
+		return nil, fmt.Errorf("limits: %w", err)
+	}
+	l := &tree.Limits{
+		Ephemerals: int(min(m.GetMaxEphemerals(), math.MaxInt32)), Children: int(min(m.GetMaxChildren(), math.MaxInt32)),
+		OpenQuotas: m.GetOpenQuotas(),
+	}
+	return l, l.Check()
 }
 
 func movesProto(c session.MoveSessions) *logv1.MoveSessions {
@@ -159,6 +192,8 @@ func commandFrom(of *logv1.Command) (session.Command, error) {
 	case *logv1.Command_UpgradeSession:
 		name = "upgrade_session"
 		c, err = upgradeFrom(m.UpgradeSession)
+	case *logv1.Command_Write, *logv1.Command_Void, *logv1.Command_Acknowledge, *logv1.Command_Reap:
+		return treeCommandOf(of)
 	default:
 		name, c, err = clusterCommandFrom(of)
 	}
@@ -213,6 +248,7 @@ func openFrom(m *logv1.OpenSession) (session.Command, error) {
 	}
 	return session.OpenSession{
 		Node: node, MS: m.GetMs(), Timeout: unpackTimeout(m.GetTimeoutMs()), Labels: labels, RequestID: request,
+		Instance: m.GetInstance(),
 	}, nil
 }
 
@@ -284,7 +320,11 @@ func configureFrom(m *logv1.Configure) (session.Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	return session.Configure{Key: key, Nonce: m.GetNonce()}, nil
+	limits, err := limitsFrom(m.GetLimits())
+	if err != nil {
+		return nil, err
+	}
+	return session.Configure{Key: key, Nonce: m.GetNonce(), Level: m.GetLevel(), Term: m.GetTerm(), Limits: limits}, nil
 }
 
 func upgradeFrom(m *logv1.UpgradeSession) (session.Command, error) {

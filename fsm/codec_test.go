@@ -152,6 +152,11 @@ func TestTheLargestCommandFitsAnEntry(t *testing.T) {
 		} else {
 			t.Logf("%T: %d bytes", c, len(data))
 		}
+		quick, err := encodeCommand(c)
+		generated, generatedErr := encodeGenerated(c)
+		if err != nil || generatedErr != nil || !slices.Equal(quick, generated) {
+			t.Errorf("%T has other bytes than the generated message: %v, %v", c, err, generatedErr)
+		}
 	}
 }
 

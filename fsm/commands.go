@@ -11,6 +11,7 @@ type step struct {
 	*tables
 	index, term uint64
 	changes     []session.Change
+	tree        treeStep
 }
 
 // mostChanges returns how many changes commands make at most.
@@ -31,6 +32,9 @@ func mostChanges(commands []session.Command) int {
 
 func (s *step) apply(c session.Command) session.Result {
 	r := session.Result{Index: s.index, Term: s.term}
+	if !s.enter(c) {
+		return s.full(c, r)
+	}
 	before := len(s.changes)
 	switch c := c.(type) {
 	case session.OpenSession:
@@ -56,6 +60,8 @@ func (s *step) apply(c session.Command) session.Result {
 		r.Repeated = r.Err == nil && len(s.changes) == before
 	case session.ClaimIDs:
 		r.First, r.Err = s.claim(c)
+	case writeCommand, acknowledgeCommand, reapCommand:
+		r.Err = s.applyTree(c)
 	default:
 		panic(fmt.Sprintf("fsm: command %T was decoded and cannot be applied", c))
 	}
@@ -81,7 +87,7 @@ func (s *step) open(c session.OpenSession) (session.Session, error) {
 	s.attachment++
 	r := &storedSession{
 		id: id, attachment: s.attachment, owner: c.Node, timeoutMS: uint32(c.Timeout.Milliseconds()),
-		openedIndex: s.index, openedMS: c.MS,
+		openedIndex: s.index, openedMS: c.MS, instance: c.Instance,
 	}
 	if labels := c.Labels; len(labels) > 0 {
 		r.labels = &labels
@@ -110,6 +116,9 @@ func (s *step) move(c session.MoveSession) (session.Session, error) {
 		}
 	} else if old.instance != 0 && !names(c, old.attachment) {
 		return session.Session{}, session.MovedTo(old.session())
+	}
+	if s.space != nil && c.Instance != old.instance {
+		s.space.writers.Moved(uint64(c.ID)) // X4
 	}
 	s.attachment++
 	r := *old
@@ -156,12 +165,13 @@ func (s *step) close(c session.CloseSessions) []bool {
 		cert := certificate{
 			id: r.id, number: s.issued, term: s.term, index: s.index, cause: c.Cause, owner: r.owner,
 			age: packAge(named.LastTouchAge), credited: packCredited(c.Credited), ms: c.MS,
+			left: s.bequeath(&r, c.Cause),
 		}
 		s.dropSession(&d, &r)
 		s.addCertificate(&cert)
 		closed[i] = true
 		s.changes = append(s.changes, session.Change{
-			Kind: session.Ended, Session: r.session(), Certificate: cert.session(),
+			Kind: session.Ended, Session: r.session(), Certificate: cert.session(), Stamp: s.stamp(),
 		})
 	}
 	return closed
@@ -200,6 +210,7 @@ func (s *step) configure(c session.Configure) {
 	if s.key == (session.Key{}) {
 		s.key = c.Key
 	}
+	s.raise(c)
 }
 
 // claim moves a node's mark over a block of ids (O3).
@@ -214,6 +225,6 @@ func (s *step) claim(c session.ClaimIDs) (session.ID, error) {
 
 func (s *step) changed(kind session.ChangeKind, r *storedSession) session.Session {
 	now := r.session()
-	s.changes = append(s.changes, session.Change{Kind: kind, Session: now})
+	s.changes = append(s.changes, session.Change{Kind: kind, Session: now, Stamp: s.stamp()})
 	return now
 }

@@ -91,6 +91,19 @@ func TestDecodeRefuses(t *testing.T) {
 			m.Command = nil
 			m.ProtoReflect().SetUnknown(unknownField())
 		}), "command 1 of 2: field 99 is unknown"},
+		{"wall clock", framed(t, &logv1.Entry{
+			Commands: []*logv1.Command{commandProto(opening(1))}, WallMs: 1 << 43,
+		}), "wall_ms must be below 2^43"},
+		{"log clock", framed(t, &logv1.Entry{ClockMs: 1 << 43}), "clock_ms must be below 2^43"},
+		{"write", with(t, opening(2), func(m *logv1.Command) {
+			m.Command = &logv1.Command_Write{Write: &logv1.Write{Session: 1}}
+		}), "command 1 of 2: write: attachment"},
+		{"level without limits", with(t, all["configure"], func(m *logv1.Command) {
+			m.GetConfigure().Level = 1
+		}), "configure: limits"},
+		{"level of a later release", with(t, all["configure"], func(m *logv1.Command) {
+			m.GetConfigure().Level = 2
+		}), "configure: level must be at most 1"},
 		{"node 0", open(func(m *logv1.OpenSession) { m.Node = 0 }), "command 1 of 2: open_session: node"},
 		{"node 255", open(func(m *logv1.OpenSession) { m.Node = 255 }), "open_session: node"},
 		{"node 257", open(func(m *logv1.OpenSession) { m.Node = 257 }), "open_session: node"},

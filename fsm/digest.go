@@ -45,8 +45,9 @@ const (
 	markThing        = 'M'
 	requestThing     = 'R'
 	certificateThing = 'C'
-	// versionThing comes before the log version, so that no capacity has the same bytes.
+	// versionThing comes before the log version, and spaceThing before the tree, so that no capacity has the same bytes.
 	versionThing = 'V'
+	spaceThing   = 'T'
 )
 
 func (r *storedSession) canonical(b []byte) []byte {
@@ -78,7 +79,11 @@ func (c *certificate) canonical(b []byte) []byte {
 	b = append(b[:0], certificateThing)
 	b = be64(b, uint64(c.id), c.number, c.term, c.index, c.credited, c.ms)
 	b = binary.BigEndian.AppendUint32(b, c.age)
-	return append(b, byte(c.owner), byte(c.cause))
+	b = append(b, byte(c.owner), byte(c.cause))
+	if left := c.left; left != nil {
+		b = be64(append(b, byte(left.Will)), left.Applied, left.Floor, left.Instance, left.Ephemerals)
+	}
+	return b
 }
 
 func be64(b []byte, values ...uint64) []byte {
@@ -98,6 +103,9 @@ func (t *tables) digest() [16]byte {
 	}
 	if t.version != 0 { // likewise
 		b = be64(append(b, versionThing), uint64(t.version))
+	}
+	if t.shown != nil { // likewise
+		b = t.shown.canonical(b)
 	}
 	sum := sha256.Sum256(b)
 	return [16]byte(sum[:16])

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	pb "holdfast/proto/fields"
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
 )
@@ -23,15 +26,24 @@ const (
 	frameSize    = 5
 )
 
-// commandsField is the field number of Entry.commands.
-const commandsField = 1
+// Numbers of the fields of Entry.
+const (
+	commandsField = 1
+	wallField     = 2
+	clockField    = 3
+)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // EncodeEntry returns the payload of a Raft entry that carries commands. The same commands give the same bytes. The
 // error is a [session.FieldError] when a command is out of range. Safe for concurrent use.
 func EncodeEntry(commands []session.Command) ([]byte, error) {
-	if len(commands) == 0 {
+	return EncodeEntryAt(commands, Clocks{})
+}
+
+// EncodeEntryAt is [EncodeEntry] for an entry that says what the leader's clocks show (D3). It may be empty.
+func EncodeEntryAt(commands []session.Command, clocks Clocks) ([]byte, error) {
+	if len(commands) == 0 && clocks == (Clocks{}) {
 		return nil, errEmpty
 	}
 	encoded := make([][]byte, len(commands))
@@ -41,7 +53,7 @@ func EncodeEntry(commands []session.Command) ([]byte, error) {
 			return nil, fmt.Errorf("command %d: %w", i, err)
 		}
 	}
-	return frame(encoded), nil
+	return frame(encoded, clocks), nil
 }
 
 // encodeCommand returns the bytes of c in an entry, with their tag and length.
@@ -51,6 +63,10 @@ func encodeCommand(c session.Command) ([]byte, error) {
 	}
 	if b, ok := quickEncode(c); ok {
 		return b, nil
+	}
+	if t, ok := treeForm(c); ok {
+		b := make([]byte, 0, len(t.Encoded)+1+binary.MaxVarintLen32)
+		return protowire.AppendBytes(protowire.AppendTag(b, commandsField, protowire.BytesType), t.Encoded), nil
 	}
 	return encodeGenerated(c)
 }
@@ -66,10 +82,9 @@ func encodeGenerated(c session.Command) ([]byte, error) {
 	return protowire.AppendBytes(b, message), nil
 }
 
-// frame returns the payload of one entry of encoded commands. Entry has no other field, so its message is the
-// concatenation of the commands.
-func frame(encoded [][]byte) []byte {
-	size := frameSize
+// frame returns the payload of one entry of encoded commands: its message is their concatenation, and the clocks.
+func frame(encoded [][]byte, clocks Clocks) []byte {
+	size := frameSize + clocksSize
 	for _, c := range encoded {
 		size += len(c)
 	}
@@ -77,6 +92,7 @@ func frame(encoded [][]byte) []byte {
 	for _, c := range encoded {
 		b = append(b, c...)
 	}
+	b = clocks.append(b)
 	seal(b)
 	return b
 }
@@ -116,41 +132,92 @@ func verifyChecksum(data []byte) error {
 // replicas that read one entry differently would differ for ever. The error names the command and the field that it
 // cannot understand. Safe for concurrent use; the commands share no memory with data.
 func DecodeEntry(data []byte) ([]session.Command, error) {
+	e, err := decodeEntry(data)
+	return e.commands, err
+}
+
+// entry is what the payload of a Raft entry says.
+type entry struct {
+	commands []session.Command
+	clocks   Clocks
+}
+
+// Clocks are what the leader's clocks showed when it put an entry together (D3); 0 in entries before log version 3.
+type Clocks struct {
+	// WallMS is the wall clock in Unix milliseconds, Log the log clock.
+	WallMS int64
+	Log    time.Duration
+}
+
+// clocksSize is the most bytes that clocks take in an entry.
+const clocksSize = 2 * (1 + binary.MaxVarintLen64)
+
+// append appends the clocks to an entry's message, within their bounds: wall time is only shown, and a clock that is
+// wrong by centuries must stop no replica.
+func (c Clocks) append(b []byte) []byte {
+	if c == (Clocks{}) {
+		return b
+	}
+	c.WallMS, c.Log = min(max(c.WallMS, 1), maxClockMS), min(max(c.Log, 0), maxClockMS*time.Millisecond)
+	b = pb.Varint(b, wallField, uint64(c.WallMS))
+	return pb.Varint(b, clockField, uint64(c.Log.Milliseconds()))
+}
+
+func decodeEntry(data []byte) (entry, error) {
 	switch {
 	case len(data) < frameSize:
-		return nil, corrupt("entry of %d bytes is shorter than its frame of %d", len(data), frameSize)
+		return entry{}, corrupt("entry of %d bytes is shorter than its frame of %d", len(data), frameSize)
 	case data[0] == 0: // no release wrote this version, but a page that was never written holds zeros
-		return nil, corrupt("entry version 0: there is no such version")
+		return entry{}, corrupt("entry version 0: there is no such version")
 	case data[0] != entryVersion:
-		return nil, fmt.Errorf("entry version %d: %w", data[0], errUnknown)
+		return entry{}, fmt.Errorf("entry version %d: %w", data[0], errUnknown)
 	}
 	if err := verifyChecksum(data); err != nil {
-		return nil, err
+		return entry{}, err
 	}
-	if commands, ok := quickDecode(data[frameSize:]); ok {
-		return commands, nil
+	if e, ok := quickDecode(data[frameSize:]); ok {
+		return e, nil
 	}
 	return decodeGenerated(data[frameSize:])
 }
 
 // decodeGenerated returns the commands of an entry's message through the generated messages.
-func decodeGenerated(message []byte) ([]session.Command, error) {
-	var entry logv1.Entry
-	if err := proto.Unmarshal(message, &entry); err != nil {
-		return nil, fmt.Errorf("entry message: %w", err)
+func decodeGenerated(message []byte) (entry, error) {
+	var m logv1.Entry
+	if err := proto.Unmarshal(message, &m); err != nil {
+		return entry{}, fmt.Errorf("entry message: %w", err)
 	}
-	if err := noUnknownFields(&entry); err != nil {
-		return nil, fmt.Errorf("entry: %w", err)
+	if err := noUnknownFields(&m); err != nil {
+		return entry{}, fmt.Errorf("entry: %w", err)
 	}
-	if len(entry.GetCommands()) == 0 {
-		return nil, errEmpty
+	e := entry{commands: make([]session.Command, len(m.GetCommands()))}
+	var err error
+	if e.clocks, err = clocksFrom(m.GetWallMs(), m.GetClockMs()); err != nil {
+		return entry{}, err
 	}
-	commands := make([]session.Command, len(entry.GetCommands()))
-	for i, m := range entry.GetCommands() {
-		var err error
-		if commands[i], err = commandFrom(m); err != nil {
-			return nil, fmt.Errorf("command %d of %d: %w", i, len(commands), err)
+	if len(e.commands) == 0 && e.clocks == (Clocks{}) {
+		return entry{}, errEmpty
+	}
+	for i, c := range m.GetCommands() {
+		if e.commands[i], err = commandFrom(c); err != nil {
+			return entry{}, fmt.Errorf("command %d of %d: %w", i, len(e.commands), err)
 		}
 	}
-	return commands, nil
+	return e, nil
+}
+
+// maxClockMS bounds the clocks of an entry: 2^43 ms are 278 years.
+const maxClockMS = 1<<43 - 1
+
+// MaxClock is later than every log clock, and than all that is due.
+const MaxClock = time.Duration(math.MaxInt64)
+
+func clocksFrom(wall, clock uint64) (Clocks, error) {
+	switch {
+	case wall > maxClockMS:
+		return Clocks{}, outOfRange("wall_ms", "below 2^43")
+	case clock > maxClockMS:
+		return Clocks{}, outOfRange("clock_ms", "below 2^43")
+	}
+	return Clocks{WallMS: int64(wall), Log: time.Duration(clock) * time.Millisecond}, nil
 }

@@ -27,6 +27,7 @@ type fakeFuture struct {
 	raft.ApplyFuture
 
 	commands []session.Command
+	clocks   Clocks
 	size     int
 	timeout  time.Duration
 	done     chan struct{}
@@ -35,8 +36,10 @@ type fakeFuture struct {
 }
 
 func (r *fakeRaft) Apply(data []byte, timeout time.Duration) raft.ApplyFuture {
-	commands, err := DecodeEntry(data)
-	f := &fakeFuture{commands: commands, size: len(data), timeout: timeout, done: make(chan struct{}), err: err}
+	e, err := decodeEntry(data)
+	f := &fakeFuture{
+		commands: e.commands, clocks: e.clocks, size: len(data), timeout: timeout, done: make(chan struct{}), err: err,
+	}
 	r.mu.Lock()
 	r.entries = append(r.entries, f)
 	r.mu.Unlock()

@@ -56,21 +56,41 @@ func (f *inFlight) response() <-chan response {
 // awaited reports whether callers wait for the entry.
 func (f *inFlight) awaited() bool { return f != nil && f.proposals != nil }
 
-// results returns one result for each command of the entry, or an error that holds for all of them.
-func (r response) results(commands int) ([]session.Result, error) {
+// results returns one result for each proposal of the entry, or an error that holds for all of them.
+func (r response) results(proposals []*proposal) ([]session.Result, error) {
 	if r.err != nil {
 		return nil, translate(r.err)
+	}
+	commands := 0
+	for _, q := range proposals {
+		if !q.tick {
+			commands++
+		}
 	}
 	switch value := r.value.(type) {
 	case []session.Result:
 		if len(value) == commands {
-			return value, nil
+			return withTicks(proposals, value), nil
 		}
 	case error:
 		// The log has the entry and this node cannot apply it, but the other nodes may.
 		return nil, outcomeUnknown(value.Error())
 	}
 	return nil, outcomeUnknown(fmt.Sprintf("the state machine answered %T to %d commands", r.value, commands))
+}
+
+// withTicks puts empty results between those of an entry's commands, for proposals that put no command into it.
+func withTicks(proposals []*proposal, results []session.Result) []session.Result {
+	if len(results) == len(proposals) {
+		return results
+	}
+	all := make([]session.Result, len(proposals))
+	for i, q := range proposals {
+		if !q.tick {
+			all[i], results = results[0], results[1:]
+		}
+	}
+	return all
 }
 
 // translate is the only translation of Raft's errors. The errors that Raft returns before it appends an entry say that

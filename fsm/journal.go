@@ -24,7 +24,7 @@ func newCertificates() certificates {
 	return certificates{byID: make(map[session.ID]*certificate)}
 }
 
-// freeze returns a copy of the items. It finds nothing.
+// freeze returns a copy of the items, which finds an item by looking at all of them.
 func (j *certificates) freeze() certificates { return certificates{items: j.items} }
 
 // add keeps a copy of c.
@@ -51,6 +51,14 @@ func (j *certificates) dropOldest() {
 
 // find returns the certificate of a session.
 func (j *certificates) find(id session.ID) (*certificate, bool) {
+	if j.byID == nil {
+		for _, c := range slices.Backward(j.items) {
+			if c.id == id {
+				return c, true
+			}
+		}
+		return nil, false
+	}
 	c, ok := j.byID[id]
 	return c, ok
 }

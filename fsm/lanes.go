@@ -44,6 +44,18 @@ func costOf(c session.Command) int {
 	}
 }
 
+// weightOf returns the work that a command makes in the tree (U2).
+func weightOf(c session.Command) int {
+	switch c := c.(type) {
+	case session.TreeCommand:
+		return c.Weight
+	case session.CloseSessions:
+		return c.Weight
+	default:
+		return 1
+	}
+}
+
 // workOf returns the number of sessions that a command changes.
 func workOf(c session.Command) int {
 	switch c := c.(type) {

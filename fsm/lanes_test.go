@@ -83,7 +83,7 @@ func TestWhatEndsAndMovesSessionsGoesBeforeOpens(t *testing.T) {
 			all = append(all, b.propose(t.Context(), closes(session.CauseClosed, 1)),
 				b.propose(t.Context(), moving(i+1)))
 		}
-		for range 4 { // the most closes that a leader's expirer has on their way
+		for range 4 {
 			all = append(all, b.propose(t.Context(), closes(session.CauseExpired, 200)))
 		}
 		all = append(all, b.propose(t.Context(), marked(1)))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/tree/form"
 )
 
 // proposal is one command, and the caller to tell what came of it.
@@ -12,6 +13,12 @@ type proposal struct {
 	kind    kind
 	// work is the number of sessions that the command is about, cost what applying it costs: see workOf and costOf.
 	work, cost int
+	// weight is the work that it makes in the tree (U2).
+	weight int
+	// written is the length of encoded for a write to the tree, otherwise 0. It stays when encoded has been sent (W7).
+	written int
+	// tick says that it puts no command into the entry ([session.Tick]).
+	tick bool
 	// deadline is when the proposal is refused if it still waits in the queue.
 	deadline time.Time
 	// done is called once with the answer, without a lock.
@@ -60,12 +67,17 @@ const (
 	moves
 	// arrivals add to the state: opens, upgrades of local sessions, claims of ids.
 	arrivals
+	// writes are those of sessions to the tree, and the acknowledgements of their results.
+	writes
 	kinds
 )
 
 func kindOf(c session.Command) kind {
 	switch c := c.(type) {
 	case session.Configure:
+		if c.Level > 0 && c.Key == (session.Key{}) {
+			return leaderCommands // it begins no term, but raises the feature level (W8)
+		}
 		return termStarts
 	case session.CloseSessions:
 		if c.Cause == session.CauseExpired {
@@ -76,6 +88,11 @@ func kindOf(c session.Command) kind {
 		return moves
 	case session.OpenSession, session.UpgradeSession, session.ClaimIDs:
 		return arrivals
+	case session.TreeCommand:
+		if form.KindOf(c.Encoded) == form.Reap {
+			return leaderCommands
+		}
+		return writes
 	default:
 		return leaderCommands
 	}
@@ -83,5 +100,7 @@ func kindOf(c session.Command) kind {
 
 // limit is the name of the kind's bound in a [session.LimitError]. Nothing bounds termStarts.
 func (k kind) limit() string {
-	return [kinds]string{"", "leader_commands_in_flight", "closes_in_flight", "moves_in_flight", "opens_in_flight"}[k]
+	return [kinds]string{
+		"", "leader_commands_in_flight", "closes_in_flight", "moves_in_flight", "opens_in_flight", "writes_in_flight",
+	}[k]
 }

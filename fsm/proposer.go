@@ -18,8 +18,9 @@ import (
 const (
 	DefaultProposeTimeout  = 5 * time.Second
 	DefaultEntryCommands   = 1024
-	DefaultEntryBytes      = 512 << 10
+	DefaultEntryBytes      = 256 << 10
 	DefaultProposalsQueued = 16_384
+	DefaultWriteBytes      = 64 << 20
 )
 
 // ProposerConfig is what a [Proposer] needs. Zero values of the numbers mean the defaults.
@@ -32,8 +33,13 @@ type ProposerConfig struct {
 	MaxCommands int
 	MaxBytes    int
 	// MaxProposals bounds the commands of each kind that wait or are on their way. The kinds are opens (with upgrades
-	// and claims), moves, closes, and the leader's own commands.
+	// and claims), moves, closes, writes to the tree, and the leader's own commands.
 	MaxProposals int
+	// MaxWriteBytes bounds the bytes of the writes to the tree that wait or are on their way (W7).
+	MaxWriteBytes int
+	// Clocks, if set, returns what goes into an entry that is being put together (D3): nothing before log version 3. It
+	// must not block.
+	Clocks func() Clocks
 }
 
 // Raft is the part of *raft.Raft that a [Proposer] uses.
@@ -56,6 +62,7 @@ type Proposer struct {
 	mu      sync.Mutex
 	queue   lanes         // guarded by mu
 	pending [kinds]int    // proposals in the queue or on their way; guarded by mu
+	written int           // bytes of the writes among them; guarded by mu
 	stopped bool          // guarded by mu
 	arrived time.Time     // when arrivals last waited for an entry; guarded by mu
 	stats   ProposerStats // guarded by mu
@@ -78,6 +85,7 @@ func NewProposer(cfg ProposerConfig, r Raft) *Proposer {
 	cfg.MaxCommands = orDefault(cfg.MaxCommands, DefaultEntryCommands)
 	cfg.MaxBytes = orDefault(cfg.MaxBytes, DefaultEntryBytes)
 	cfg.MaxProposals = orDefault(cfg.MaxProposals, DefaultProposalsQueued)
+	cfg.MaxWriteBytes = orDefault(cfg.MaxWriteBytes, DefaultWriteBytes)
 	cfg.Logger = cfg.Logger.Named("proposer")
 	return &Proposer{cfg: cfg, raft: r, wake: make(chan struct{}, 1)}
 }
@@ -136,14 +144,22 @@ func (p *Proposer) Propose(ctx context.Context, c session.Command) (session.Resu
 
 // proposal returns the proposal of c, without whom to tell.
 func (p *Proposer) proposal(c session.Command) (*proposal, error) {
-	encoded, err := encodeCommand(c)
-	if err != nil {
-		return nil, err
+	_, tick := c.(session.Tick)
+	var encoded []byte
+	if !tick {
+		var err error
+		if encoded, err = encodeCommand(c); err != nil {
+			return nil, err
+		}
 	}
-	return &proposal{
+	q := &proposal{
 		encoded: encoded, kind: kindOf(c), work: workOf(c), cost: costOf(c),
-		deadline: time.Now().Add(p.cfg.Timeout),
-	}, nil
+		weight: weightOf(c), tick: tick, deadline: time.Now().Add(p.cfg.Timeout),
+	}
+	if q.kind == writes {
+		q.written = len(encoded)
+	}
+	return q, nil
 }
 
 // enqueue queues q. If q begins a term, enqueue first refuses every proposal in the queue.
@@ -167,9 +183,14 @@ func (p *Proposer) push(q *proposal) (former refused, err error) {
 			Name: q.kind.limit(), Limit: strconv.Itoa(p.cfg.MaxProposals),
 			RetryAfter: session.BusyRetryAfter,
 		}
+	case q.written > 0 && p.written+q.written > p.cfg.MaxWriteBytes:
+		return former, &session.LimitError{
+			Name: "write_bytes_in_flight", Limit: strconv.Itoa(p.cfg.MaxWriteBytes), RetryAfter: session.BusyRetryAfter,
+		}
 	}
 	p.queue.push(q)
 	p.pending[q.kind]++
+	p.written += q.written
 	p.signal()
 	return former, nil
 }
@@ -193,7 +214,7 @@ func (p *Proposer) abandon(ctx context.Context, q *proposal) error {
 	}
 	if q.queued {
 		p.queue.remove(q)
-		p.pending[q.kind]--
+		p.leave(q)
 		return fmt.Errorf("proposing: %w", ctx.Err())
 	}
 	q.abandoned = true
@@ -239,9 +260,15 @@ func (p *Proposer) expel(wanted func(*proposal) bool, err error) refused {
 // settle notes that the caller of q, which must have left the queue, is about to be told. The caller of settle holds
 // mu.
 func (p *Proposer) settle(q *proposal, err error) {
-	p.pending[q.kind]--
+	p.leave(q)
 	q.answered = true
 	if !q.abandoned && errors.Is(err, session.ErrOutcomeUnknown) {
 		p.stats.Unknown++
 	}
+}
+
+// leave gives back what q takes of the bounds. The caller holds mu.
+func (p *Proposer) leave(q *proposal) {
+	p.pending[q.kind]--
+	p.written -= q.written
 }

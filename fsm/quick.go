@@ -27,12 +27,13 @@ func quickEncode(c session.Command) ([]byte, bool) {
 		if len(c.Labels) > 0 {
 			return nil, false
 		}
-		b, whole := pb.Begin(make([]byte, 0, 48), commandsField)
+		b, whole := pb.Begin(make([]byte, 0, 57), commandsField)
 		b, at := pb.Begin(b, openField)
 		b = pb.Varint(b, 1, uint64(c.Node))
 		b = pb.Varint(b, 2, c.MS)
 		b = pb.Varint(b, 3, uint64(c.Timeout.Milliseconds()))
 		b = pb.Bytes(b, 5, c.RequestID[:])
+		b = pb.Fixed64(b, 6, c.Instance)
 		return pb.End(pb.End(b, at), whole), true
 	case session.MoveSession:
 		b, whole := pb.Begin(make([]byte, 0, 48), commandsField)
@@ -66,18 +67,20 @@ func quickEncode(c session.Command) ([]byte, bool) {
 	}
 }
 
-// quickDecode returns the commands of an entry's message; false if the message must be read as a whole, which also says
-// what is wrong with it.
-func quickDecode(message []byte) ([]session.Command, bool) {
-	count := 0
-	for r := pb.Read(message); r.More(); count++ {
-		if _, ok := r.Bytes(commandsField); !ok {
-			return nil, false
-		}
+// quickDecode returns what an entry's message says; false if the message must be read as a whole, which also says what
+// is wrong with it.
+func quickDecode(message []byte) (entry, bool) {
+	r, count := pb.Read(message), 0
+	for _, ok := r.Bytes(commandsField); ok; _, ok = r.Bytes(commandsField) {
+		count++
+	}
+	clocks, err := clocksFrom(r.Varint(wallField), r.Varint(clockField))
+	if err != nil || !r.End() {
+		return entry{}, false
 	}
 	commands := make([]session.Command, 0, count)
-	for r := pb.Read(message); r.More(); {
-		b, _ := r.Bytes(commandsField)
+	r = pb.Read(message)
+	for b, ok := r.Bytes(commandsField); ok; b, ok = r.Bytes(commandsField) {
 		c, ok := quickCommand(b)
 		if !ok {
 			var m logv1.Command
@@ -86,12 +89,12 @@ func quickDecode(message []byte) ([]session.Command, bool) {
 				c, err = commandFrom(&m)
 			}
 			if err != nil {
-				return nil, false
+				return entry{}, false
 			}
 		}
 		commands = append(commands, c)
 	}
-	return commands, len(commands) > 0
+	return entry{commands, clocks}, len(commands) > 0 || clocks != (Clocks{})
 }
 
 // quickCommand returns a command that is in range.
@@ -109,7 +112,8 @@ func quickCommand(b []byte) (session.Command, bool) {
 		c, read := quickClose(&m)
 		return c, read && r.End() && checkClose(c) == nil
 	}
-	return nil, false
+	c, err := treeCommandFrom(b)
+	return c, err == nil && c != nil
 }
 
 func quickOpen(r *pb.Reader) (session.OpenSession, bool) {
@@ -117,6 +121,7 @@ func quickOpen(r *pb.Reader) (session.OpenSession, bool) {
 	c := session.OpenSession{Node: session.Node(node), MS: r.Varint(2), Timeout: unpackTimeout(r.Uint32(3))}
 	id, _ := r.Bytes(5)
 	copy(c.RequestID[:], id)
+	c.Instance = r.Fixed64(6)
 	return c, r.End() && node == uint64(c.Node) && len(id) == len(c.RequestID)
 }
 

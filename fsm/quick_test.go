@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
 
 	"holdfast/session"
@@ -22,11 +23,15 @@ func TestQuickFormsAreTheGeneratedOnes(t *testing.T) {
 				t.Fatalf("%+v is % x, %v; generated % x, %v", c, got, err, want, wantErr)
 			}
 		}
-		data, err := EncodeEntry(commands)
+		clocks := Clocks{
+			WallMS: rapid.Int64Range(0, maxClockMS).Draw(t, "wall"),
+			Log:    time.Duration(rapid.Int64Range(0, maxClockMS).Draw(t, "clock")) * time.Millisecond,
+		}
+		data, err := EncodeEntryAt(commands, clocks)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := DecodeEntry(data)
+		got, err := decodeEntry(data)
 		want, wantErr := decodeGenerated(data[frameSize:])
 		if err != nil || wantErr != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("read %+v, %v; generated %+v, %v", got, err, want, wantErr)
@@ -68,10 +73,15 @@ func TestWhatIsQuick(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data := frame([][]byte{encoded})
+		_, _, tag := protowire.ConsumeTag(encoded)
+		message, _ := protowire.ConsumeBytes(encoded[tag:])
+		if read, ok := quickCommand(message); !ok || !reflect.DeepEqual(read, c) {
+			t.Errorf("%T is read through generated messages, or as %+v", c, read)
+		}
+		data := frame([][]byte{encoded}, Clocks{})
 		if n := testing.AllocsPerRun(100, func() {
-			if commands, ok := quickDecode(data[frameSize:]); !ok || !reflect.DeepEqual(commands[0], c) {
-				t.Fatalf("read %+v, %v, want %+v", commands, ok, c)
+			if read, ok := quickDecode(data[frameSize:]); !ok || !reflect.DeepEqual(read.commands[0], c) {
+				t.Fatalf("read %+v, %v, want %+v", read, ok, c)
 			}
 		}); n > 8 {
 			t.Errorf("%T takes %v allocations to read", c, n)

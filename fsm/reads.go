@@ -16,27 +16,31 @@ func (s *State) Frozen() *View {
 	return s.frozen()
 }
 
+// Tree returns the tree with its writers as of the newest entry that reads show; nil below feature level 1 (W8). It
+// takes no lock.
+func (s *State) Tree() *Tree { return s.tree.Load() }
+
 // Session returns a session, false when there is none with that id.
-func (s *State) Session(id session.ID) (session.Session, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	r, ok := s.tables.session(id)
-	if !ok {
-		return session.Session{}, false
-	}
-	return r.session(), true
+func (s *State) Session(id session.ID) (found session.Session, ok bool) {
+	s.read(func(t *tables) {
+		var r *storedSession
+		if r, ok = t.session(id); ok {
+			found = r.session()
+		}
+	})
+	return found, ok
 }
 
 // Certificate returns the certificate of a session, false when the session has not ended or its certificate is no
 // longer kept. The state keeps the newest 100,000.
-func (s *State) Certificate(id session.ID) (session.Certificate, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	c, ok := s.tables.certificate(id)
-	if !ok {
-		return session.Certificate{}, false
-	}
-	return c.session(), true
+func (s *State) Certificate(id session.ID) (found session.Certificate, ok bool) {
+	s.read(func(t *tables) {
+		var c *certificate
+		if c, ok = t.certificate(id); ok {
+			found = c.session()
+		}
+	})
+	return found, ok
 }
 
 // Credential returns the credential of id, a secret; false while the cluster has no key.
@@ -55,35 +59,33 @@ func (s *State) Verify(id session.ID, c session.Credential) bool {
 	return ok && key.Verify(id, c)
 }
 
-func (s *State) key() (session.Key, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.tables.key, s.tables.key != session.Key{}
+func (s *State) key() (key session.Key, ok bool) {
+	s.read(func(t *tables) { key = t.key })
+	return key, key != session.Key{}
 }
 
 // Sessions returns the number of sessions.
-func (s *State) Sessions() int {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.tables.sessions.size()
+func (s *State) Sessions() (n int) {
+	s.read(func(t *tables) { n = t.sessions.size() })
+	return n
 }
 
 // Usage returns what the state holds of the things that its capacity bounds.
-func (s *State) Usage() session.Usage {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.tables.usage()
+func (s *State) Usage() (u session.Usage) {
+	s.read(func(t *tables) { u = t.usage() })
+	return u
 }
 
 // LogVersion returns the version of log entries that every member reads as far as the log says, see
 // [session.SetLogVersion] and [session.SetCapacity].
-func (s *State) LogVersion() uint32 {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.tables.version == 0 && s.tables.capacity != (session.Capacity{}) {
-		return 1
-	}
-	return s.tables.version
+func (s *State) LogVersion() (version uint32) {
+	s.read(func(t *tables) {
+		version = t.version
+		if version == 0 && t.capacity != (session.Capacity{}) {
+			version = 1
+		}
+	})
+	return version
 }
 
 // Requests returns the number of request ids that the state remembers (O2).

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	logv1 "holdfast/proto/holdfast/log/v1"
+	"holdfast/tree/form"
 )
 
 // recordReader reads a snapshot's records one by one.
@@ -33,8 +34,36 @@ func (r *recordReader) magic() error {
 	return nil
 }
 
+// record is one record: a message, or the bytes of one that package tree/form reads.
+type record struct {
+	*logv1.Record
+	ofTree []byte
+}
+
 // next reads the next record, and checks its length, its checksum and its fields.
-func (r *recordReader) next() (*logv1.Record, error) {
+func (r *recordReader) next() (record, error) {
+	message, err := r.message()
+	if err != nil {
+		return record{}, err
+	}
+	r.count++
+	return recordOf(message)
+}
+
+// recordOf reads the message of a record. A record of the tree shares the bytes.
+func recordOf(message []byte) (record, error) {
+	if form.IsRecord(message) {
+		return record{ofTree: message}, nil
+	}
+	m := &logv1.Record{}
+	if err := proto.Unmarshal(message, m); err != nil {
+		return record{}, fmt.Errorf("message: %w", err)
+	}
+	return record{Record: m}, noUnknownFields(m)
+}
+
+// message reads the message of the next record, and checks its length and its checksum. The next call overwrites it.
+func (r *recordReader) message() ([]byte, error) {
 	length, err := binary.ReadUvarint(r.r)
 	if err != nil {
 		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -50,7 +79,7 @@ func (r *recordReader) next() (*logv1.Record, error) {
 		return nil, fmt.Errorf("checksum: %w", cutShort(err))
 	}
 	if uint64(cap(r.scratch)) < length {
-		r.scratch = make([]byte, maxRecordSize)
+		r.scratch = make([]byte, max(length, min(2*uint64(cap(r.scratch)), maxRecordSize)))
 	}
 	message := r.scratch[:length]
 	if _, err := io.ReadFull(r.r, message); err != nil {
@@ -60,12 +89,7 @@ func (r *recordReader) next() (*logv1.Record, error) {
 	if got := recordChecksum(protowire.AppendVarint(nil, length), message); got != want {
 		return nil, corrupt("the message has checksum %08x, and the file says %08x", got, want)
 	}
-	m := &logv1.Record{}
-	if err := proto.Unmarshal(message, m); err != nil {
-		return nil, fmt.Errorf("message: %w", err)
-	}
-	r.count++
-	return m, noUnknownFields(m)
+	return message, nil
 }
 
 // cutShort returns the error of a file that ends inside a record. It returns other errors as they are.
@@ -95,6 +119,11 @@ func (w *recordWriter) record(r *logv1.Record) {
 		return
 	}
 	w.scratch = message
+	w.encoded(message)
+}
+
+// encoded writes a record whose message is there already.
+func (w *recordWriter) encoded(message []byte) {
 	length := protowire.AppendVarint(w.prefix[:0], uint64(len(message)))
 	w.prefix = binary.LittleEndian.AppendUint32(length, recordChecksum(length, message))
 	w.bytes(w.prefix)

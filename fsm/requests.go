@@ -192,8 +192,15 @@ func (p *indexPart) after(i int) int {
 	return 0
 }
 
-// full is the position of the slot's id in the journal q.
-func (q *requests) full(low uint32) uint64 { return q.first + uint64(low-uint32(q.first)) }
+// slotted returns the position that a slot of the index names, and the id there; false if there is none. Only damaged
+// memory names such a position: a scrub finds the damage (D1), and nothing here may hang or panic before that.
+func (q *requests) slotted(low uint32) (position uint64, id session.RequestID, ok bool) {
+	position = q.first + uint64(low-uint32(q.first))
+	if position >= q.next {
+		return 0, id, false
+	}
+	return position, q.page(position).ids[position%pageLen], true
+}
 
 func (x *requestIndex) find(q *requests, id session.RequestID) (position uint64, found bool) {
 	p, hash := x.locate(id)
@@ -205,7 +212,7 @@ func (x *requestIndex) find(q *requests, id session.RequestID) (position uint64,
 		if p.marks[i] != mark {
 			continue
 		}
-		if at := q.full(p.positions[i]); q.page(at).ids[at%pageLen] == id {
+		if at, has, ok := q.slotted(p.positions[i]); ok && has == id {
 			return at, true
 		}
 	}
@@ -236,23 +243,29 @@ func (x *requestIndex) grow(q *requests, p *indexPart) {
 	size := max((old.used-old.dead)*3/2, 8)
 	*p = indexPart{marks: make([]uint8, size), positions: make([]uint32, size)}
 	for i, mark := range old.marks {
-		if mark >= marks {
-			at := q.full(old.positions[i])
-			p.insert(maphash.Bytes(x.seed, q.page(at).ids[at%pageLen][:]), old.positions[i])
+		if mark < marks {
+			continue
+		}
+		if _, id, ok := q.slotted(old.positions[i]); ok {
+			p.insert(maphash.Bytes(x.seed, id[:]), old.positions[i])
 		}
 	}
 }
 
-// drop removes the id at a position.
+// drop removes the id at a position, if the index has it.
 func (x *requestIndex) drop(id session.RequestID, position uint64) {
 	p, hash := x.locate(id)
-	i := p.home(hash)
-	for p.marks[i] < marks || p.positions[i] != uint32(position) {
-		i = p.after(i)
+	if len(p.marks) == 0 {
+		return
 	}
-	p.marks[i] = deadSlot
-	p.dead++
-	if p.dead == p.used {
-		*p = indexPart{}
+	for i := p.home(hash); p.marks[i] != freeSlot; i = p.after(i) {
+		if p.marks[i] < marks || p.positions[i] != uint32(position) {
+			continue
+		}
+		p.marks[i] = deadSlot
+		if p.dead++; p.dead == p.used {
+			*p = indexPart{}
+		}
+		return
 	}
 }

@@ -25,6 +25,9 @@ func (s *State) Restore(from io.ReadCloser) error {
 		const advice = "see to the disk (space, permissions, health) and start the node again"
 		return s.halt(fmt.Errorf("reading snapshot%s: %w: %s", nameOf(from), broken, advice))
 	}
+	if err == nil && v.tables.shown != nil {
+		err = s.lacks.level(v.tables.shown.Level)
+	}
 	if err != nil {
 		return s.halt(&UnreadableError{What: "snapshot" + nameOf(from), Err: err})
 	}
@@ -39,12 +42,16 @@ func (s *State) Restore(from io.ReadCloser) error {
 	}
 	s.tables, s.index, s.term = &v.tables, v.index, v.term
 	s.digests = [digestRing]digestAt{}
+	s.show(v.index)
 	s.remember(v.index)
-	observers := s.observers
+	now, observers, treeObservers := s.tables.shown, s.observers, s.treeObservers
 	s.mu.Unlock()
 
 	for _, o := range observers {
 		o.Restored()
+	}
+	for _, o := range treeObservers {
+		o.RestoredTree(now)
 	}
 	s.progress.publish(v.index, v.tables.attachment)
 	s.logger.Info("snapshot restored", "index", v.index, "sessions", v.tables.sessions.size())

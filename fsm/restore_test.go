@@ -102,9 +102,13 @@ func records(t *testing.T, b []byte) []*logv1.Record {
 	}
 	var all []*logv1.Record
 	for {
-		m, err := r.next()
+		message, err := r.message()
 		if err != nil {
 			return all
+		}
+		m := &logv1.Record{}
+		if err := proto.Unmarshal(message, m); err != nil {
+			t.Fatal(err)
 		}
 		all = append(all, m)
 	}
@@ -142,11 +146,23 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		want   string
 	}{
 		"empty record": {set(mark, func(m *logv1.Record) { m.Record = nil }), "record 1: it is empty"},
-		"no header":    {swap(header, mark), "record 0: mark: it comes before the header"},
-		"two headers":  {func(all []*logv1.Record) { all[1] = all[0] }, "record 1: header: the file has a second header"},
+		"record of version 3": {
+			set(mark, func(m *logv1.Record) { m.Record = &logv1.Record_TreeEntry{TreeEntry: &logv1.TreeEntry{Path: "/"}} }),
+			"record 1: it is about a tree, and the header has none",
+		},
+		"clock of version 3": {
+			set(header, func(m *logv1.Record) { m.GetHeader().ClockMs = 1 }),
+			"record 0: header: a snapshot of version",
+		},
+		"writes of version 3": {
+			set(certificate, func(m *logv1.Record) { m.GetCertificate().Applied = 1 }),
+			"certificate: it is about a tree, and the header has none",
+		},
+		"no header":   {swap(header, mark), "record 0: mark: it comes before the header"},
+		"two headers": {func(all []*logv1.Record) { all[1] = all[0] }, "record 1: header: the file has a second header"},
 		"newer version": {
-			set(header, func(m *logv1.Record) { m.GetHeader().Version = 4 }),
-			"record 0: header: snapshot version 4",
+			set(header, func(m *logv1.Record) { m.GetHeader().Version = 5 }),
+			"record 0: header: snapshot version 5",
 		},
 		"log version in version 1": {
 			set(header, func(m *logv1.Record) { m.GetHeader().LogVersion = 2 }),
@@ -154,11 +170,11 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		},
 		"version 3 of nothing": {
 			set(header, func(m *logv1.Record) { m.GetHeader().Version = 3 }),
-			"record 0: header: log version must be 2 to 2, which this release reads",
+			"record 0: header: log version must be 2 to 3, which this release reads",
 		},
 		"log version of a later release": {
-			set(header, func(m *logv1.Record) { m.GetHeader().Version, m.GetHeader().LogVersion = 3, 3 }),
-			"record 0: header: log version must be 2 to 2, which this release reads",
+			set(header, func(m *logv1.Record) { m.GetHeader().Version, m.GetHeader().LogVersion = 3, 4 }),
+			"record 0: header: log version must be 2 to 3, which this release reads",
 		},
 		"version 2 of nothing": {
 			set(header, func(m *logv1.Record) { m.GetHeader().Version = 2 }),
@@ -295,7 +311,7 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		})
 	}
 	refuse(t, []byte("not a snapshot, and longer than its magic"), "snapshot is damaged: not a snapshot: bad magic")
-	refuse(t, append([]byte(snapshotMagic), 0xff, 0xff, 0x7f), "length 2097151 is above the limit of 65536 bytes")
+	refuse(t, append([]byte(snapshotMagic), 0xff, 0xff, 0xff, 0x7f), "length 268435455 is above the limit of 2097152")
 	refuse(t, append([]byte(snapshotMagic), bytes.Repeat([]byte{0xff}, 20)...), "length")
 }
 

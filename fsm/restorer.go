@@ -41,6 +41,8 @@ const (
 	atStart part = iota
 	inMarks
 	inSessions
+	inWriters
+	inTree
 	inCertificates
 	inRequests
 	atEnd
@@ -53,10 +55,15 @@ type restorer struct {
 	header *logv1.Header
 	tables *tables
 	last   uint64 // key of the newest record of this part
+	// hanging restores what hangs on the sessions; nil if the header has no tree.
+	hanging *spaceRestorer
 }
 
-func (r *restorer) take(m *logv1.Record) error {
-	switch m := m.GetRecord().(type) {
+func (r *restorer) take(one record) error {
+	if one.ofTree != nil {
+		return r.takeOfTree(one.ofTree)
+	}
+	switch m := one.GetRecord().(type) {
 	case *logv1.Record_Header:
 		return named("header", r.takeHeader(m.Header))
 	case *logv1.Record_Mark:
@@ -93,7 +100,15 @@ func (r *restorer) enter(next part, m proto.Message, key uint64) error {
 	case next == r.at && key <= r.last:
 		return fmt.Errorf("%d comes after %d", key, r.last)
 	}
+	if next > inTree {
+		if err := r.finishTree(); err != nil {
+			return err
+		}
+	}
 	r.at, r.last = next, key
+	if m == nil {
+		return nil // package form has read it, and knows all its fields
+	}
 	return noUnknownFields(m)
 }
 
@@ -114,7 +129,7 @@ func (r *restorer) takeHeader(m *logv1.Header) error {
 	}
 	r.tables.version = m.GetLogVersion()
 	r.header, r.tables.key, r.tables.attachment, r.tables.capacity = m, key, m.GetAttachment(), capacity
-	return nil
+	return r.beginTree(m)
 }
 
 // capacityFrom returns the capacity in a header, and checks that the header has what its version says.
@@ -124,7 +139,7 @@ func capacityFrom(m *logv1.Header) (session.Capacity, error) {
 		return c, fmt.Errorf("a snapshot of version %d must have no log version", v)
 	}
 	switch m.GetVersion() {
-	case snapshotVersioned:
+	case snapshotVersioned, snapshotWithTree:
 		if err := checkLogVersion(m.GetLogVersion()); err != nil || c == (session.Capacity{}) {
 			return c, err
 		}
@@ -212,6 +227,9 @@ func (r *restorer) takeCertificate(m *logv1.Certificate) error {
 	c := &certificate{
 		id: session.ID(m.GetId()), number: m.GetNumber(), term: m.GetTerm(), index: m.GetIndex(),
 		credited: m.GetCreditedMs(), ms: m.GetMs(), age: m.GetLastTouchAgeMsPlus_1(), owner: owner, cause: cause,
+	}
+	if c.left, err = r.left(m); err != nil {
+		return err
 	}
 	if _, ok := r.tables.certificate(c.id); ok || c.id == 0 {
 		return fmt.Errorf("session %v has a second certificate, or is no session", c.id)

@@ -25,6 +25,8 @@ func (e *DamageError) Error() string {
 // tally is what the tables keep up to date command by command, and could compute from their contents.
 type tally struct {
 	sum setHash
+	// space is the digest of what hangs on the sessions.
+	space setHash
 	// bytes are not in the digest. If they are damaged, the state differs from the other nodes' only after the first
 	// open that they decide. Before that, a leader would refuse opens for the whole cluster (State.Room).
 	bytes uint64
@@ -47,7 +49,7 @@ func (s *State) Scrub(pace func() error) error {
 // verify compares the tally of v, a frozen copy of live, with the contents of v.
 func (s *State) verify(v *View, live *tables, pace func() error) error {
 	is, err := v.tables.recount(pace)
-	was := tally{v.tables.sum, v.tables.bytes}
+	was := tally{v.tables.sum, v.tables.spaceSum(), v.tables.bytes}
 	if err != nil || is == was {
 		return err
 	}
@@ -60,6 +62,11 @@ func (s *State) verify(v *View, live *tables, pace func() error) error {
 	live.sum.plus(is.sum)
 	live.sum.minus(was.sum)
 	live.bytes += is.bytes - was.bytes
+	if live.space != nil {
+		live.space.sum.plus(is.space)
+		live.space.sum.minus(was.space)
+		s.show(s.index)
+	}
 	s.remember(s.index)
 	return &DamageError{v.index}
 }
@@ -72,14 +79,17 @@ func (t *tables) recount(pace func() error) (tally, error) {
 		err     error
 		run     int
 	)
-	add := func(canonical []byte, cost uint64) bool {
-		scratch = canonical
-		all.sum.add(canonical)
-		all.bytes += cost
+	paced := func() bool {
 		if run++; run%scrubRun == 0 && pace != nil {
 			err = pace()
 		}
 		return err == nil
+	}
+	add := func(canonical []byte, cost uint64) bool {
+		scratch = canonical
+		all.sum.add(canonical)
+		all.bytes += cost
+		return paced()
 	}
 	for _, mark := range t.marks {
 		if mark != 0 && !add(canonicalMark(scratch, mark), 0) {
@@ -95,5 +105,23 @@ func (t *tables) recount(pace func() error) (tally, error) {
 	if err == nil {
 		t.requests.all(func(q request) bool { return add(q.canonical(scratch), session.RequestBytes) })
 	}
+	if err == nil && t.shown != nil {
+		t.shown.canonicals(func(canonical []byte) bool {
+			all.space.add(canonical)
+			return paced()
+		})
+	}
 	return all, err
+}
+
+// canonicals calls f with all that the digest of the tree and its writers has, until f returns false.
+func (t *Tree) canonicals(f func(canonical []byte) bool) {
+	going := true
+	t.Writers.Canonical(func(b []byte) bool {
+		going = f(b)
+		return going
+	})
+	if going {
+		t.Root.Canonical(f)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // Run sends commands until ctx ends. It then refuses the commands in the queue with [session.ErrStopping], gives the
@@ -65,10 +66,13 @@ func (p *Proposer) nextEntry() (proposals []*proposal, data []byte) {
 	if len(proposals) == 0 {
 		return nil, nil
 	}
-	data = make([]byte, frameSize, has.bytes)
+	data = make([]byte, frameSize, has.bytes+clocksSize)
 	for _, q := range proposals {
 		data = append(data, q.encoded...)
 		q.encoded = nil
+	}
+	if p.cfg.Clocks != nil {
+		data = p.cfg.Clocks().append(data)
 	}
 	seal(data)
 	p.stats.Entries++
@@ -88,8 +92,9 @@ func (p *Proposer) crowded() bool {
 
 // load is what an entry carries so far.
 type load struct {
-	// cost is that of applying it, standing the number of sessions in commands that are no arrivals.
-	bytes, cost, standing int
+	// cost is that of applying it, weight its work in the tree (U2), standing the number of sessions in commands that are
+	// no arrivals.
+	bytes, cost, weight, standing int
 	// crowded says that arrivals come.
 	crowded bool
 }
@@ -99,13 +104,14 @@ func (l *load) roomFor(q *proposal, maxBytes int) bool {
 	if q.kind != arrivals && l.crowded && l.standing > 0 && l.standing+q.work > crowdedWork {
 		return false
 	}
-	return l.bytes+len(q.encoded) <= maxBytes && l.cost+q.cost <= entryCost
+	return l.bytes+len(q.encoded) <= maxBytes && l.cost+q.cost <= entryCost && l.weight+q.weight <= tree.MaxWeight
 }
 
 // add adds q.
 func (l *load) add(q *proposal) {
 	l.bytes += len(q.encoded)
 	l.cost += q.cost
+	l.weight += q.weight
 	if q.kind != arrivals {
 		l.standing += q.work
 	}
@@ -140,7 +146,7 @@ func (p *Proposer) timeOut(f *inFlight) {
 func (p *Proposer) deliver(f *inFlight, r response) {
 	proposals := f.proposals
 	f.proposals = nil
-	results, err := r.results(len(proposals))
+	results, err := r.results(proposals)
 	p.mu.Lock()
 	for _, q := range proposals {
 		p.settle(q, err)

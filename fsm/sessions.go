@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"slices"
+
 	"github.com/tidwall/btree"
 
 	"holdfast/session"
@@ -89,8 +91,8 @@ func (s *sessions) set(r *storedSession) (old *storedSession, replaced bool) {
 	s.scratch = record
 	if !replaced && c.at == len(b.records) && len(b.records)+len(record) > blockSize {
 		// Most sessions come in the order of their ids. So the full block stays full, where a split would leave two
-		// blocks half empty.
-		s.add(r)
+		// blocks half empty. What comes downwards behind it shares a block all the same.
+		s.merge(s.add(r))
 		return nil, false
 	}
 	c.block = s.own(b)
@@ -131,7 +133,7 @@ func (s *sessions) split(b *block) {
 		return
 	}
 	b.records = b.records[:c.at]
-	b.far = b.far[:c.far:c.far]
+	b.far = slices.Clone(b.far[:c.far]) // the new block has copies of the others, which can then be collected
 	b.trim()
 	next := s.add(half[0])
 	for _, r := range half[1:] {

@@ -2,9 +2,11 @@ package fsm
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -247,19 +249,58 @@ func TestSessionsAreSmall(t *testing.T) {
 	}
 }
 
-// Local sessions of one block of ids may become global from the highest id down.
+// Local sessions of one block of ids may become global from the highest id down, also behind a full block.
 func TestSessionsDownwards(t *testing.T) {
-	s := newSessions()
 	const count = 10_000
+	for _, behind := range []bool{false, true} {
+		s, before := newSessions(), 0
+		add := func(n int) {
+			s.set(&storedSession{id: session.ID(1<<56 + n), owner: 1, timeoutMS: 30_000, attachment: uint64(n)})
+		}
+		for ; behind && s.blocks.Len() < 2; before++ {
+			add(before)
+		}
+		if behind {
+			before--
+			s.blocks.Delete(session.ID(1<<56 + before)) // the block of the first session for which there was no room
+			s.count--
+		}
+		for i := range count {
+			add(3*count - i)
+		}
+		if got := packedBytes(&s); got > 24*count || s.size() != before+count {
+			t.Errorf("behind %d sessions, %d take %d bytes, want at most 24 each", before, s.size(), got)
+		}
+		if !slices.IsSortedFunc(s.list(), func(a, b *storedSession) int { return cmp.Compare(a.id, b.id) }) {
+			t.Error("the sessions are not in the order of their ids")
+		}
+	}
+}
+
+// A block that was split holds no labels of the sessions that it gave away.
+func TestASplitBlockHoldsItsOwnLabelsOnly(t *testing.T) {
+	const count, size = 400, 16 << 10
+	s := newSessions()
+	before := heap()
+	set := func(i int, r storedSession) {
+		r.id, r.timeoutMS = session.ID(1<<56+i), 30_000
+		r.labels = &session.Labels{{Key: "a", Value: fmt.Sprintf("%0*d", size, i)}}
+		s.set(&r)
+	}
 	for i := range count {
-		s.set(&storedSession{id: session.ID(1<<56 + count - i), owner: 1, timeoutMS: 30_000, attachment: uint64(i)})
+		set(i, storedSession{owner: 1, attachment: 1})
 	}
-	if got := packedBytes(&s); got > 24*count || s.size() != count {
-		t.Errorf("%d sessions take %d bytes, want at most 24 each", s.size(), got)
+	blocks := s.blocks.Len()
+	for i := range count { // clients that come back make the records larger, so blocks are split
+		set(i, storedSession{owner: 2, attachment: 1 << 40, instance: 1 << 60, attempt: 1})
 	}
-	if !slices.IsSortedFunc(s.list(), func(a, b *storedSession) int { return cmp.Compare(a.id, b.id) }) {
-		t.Error("the sessions are not in the order of their ids")
+	if s.blocks.Len() == blocks {
+		t.Fatalf("none of %d blocks was split", blocks)
 	}
+	if took := heap() - before; took > count*size*5/4 {
+		t.Errorf("%d sessions with labels of %d bytes take %d bytes", count, size, took)
+	}
+	runtime.KeepAlive(&s)
 }
 
 // A request id takes little memory, and so does what is left of a crowd.

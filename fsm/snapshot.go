@@ -9,6 +9,9 @@ import (
 
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
+	"holdfast/tree/form"
+	"holdfast/tree/store"
+	"holdfast/tree/writers"
 )
 
 // A snapshot file is
@@ -18,24 +21,26 @@ import (
 //
 // and a record is
 //
-//	uvarint    length of the message, at most 64 KiB
+//	uvarint    length of the message, at most 2 MiB
 //	4 bytes    CRC-32C of the length's bytes and the message, little-endian
 //	message    holdfast.log.v1.Record
 //
 // The records are, in this order: one Header; a Mark for each node number that was ever used, by node number; the
-// Sessions, by id; the Certificates, by number; the OpenRequests, oldest first; one Trailer, after which the file ends.
+// Sessions, by id; the Writers, by session; the TreeEntries, by depth and path (D7); the Certificates, by number; the
+// OpenRequests, oldest first; one Trailer, after which the file ends.
 // The Trailer holds the number of records before it and the digest of the state. The same state gives the same bytes.
 //
 // A release that adds something to the format changes Header.version, so that older releases refuse the file and lose
 // nothing. Version 2 is version 1 with a capacity in the header, version 3 has a log version there, and a capacity or
-// none. A state with neither is written as version 1, which every release reads, and a state without a log version as
-// version 2.
+// none, version 4 has a tree. A state with none of these is written as version 1, which every release reads, and so on:
+// below feature level 1 no release needs to know of the tree (W8).
 const (
 	snapshotMagic     = "holdfast snapshot\n"
 	snapshotPlain     = 1
 	snapshotBounded   = 2
 	snapshotVersioned = 3
-	maxRecordSize     = 64 << 10
+	snapshotWithTree  = 4
+	maxRecordSize     = form.MaxRecord
 	// snapshotBuffer is the size of the buffer through which a snapshot is written or read.
 	snapshotBuffer = 64 << 10
 )
@@ -79,6 +84,9 @@ func writeSnapshot(w io.Writer, v *View) error {
 		LogVersion: t.version,
 	}
 	switch {
+	case t.shown != nil:
+		header.Version, header.Level = snapshotWithTree, t.shown.Level
+		header.ClockMs, header.Limits = uint64(t.shown.Clock.Milliseconds()), limitsProto(&t.shown.Limits)
 	case t.version != 0:
 		header.Version = snapshotVersioned
 	case t.capacity != (session.Capacity{}):
@@ -92,6 +100,9 @@ func writeSnapshot(w io.Writer, v *View) error {
 		}
 	}
 	writeSessions(rw, t)
+	if t.shown != nil {
+		writeTree(rw, t.shown)
+	}
 	for _, c := range t.certificates.items {
 		rw.record(&logv1.Record{Record: &logv1.Record_Certificate{Certificate: certificateProto(c)}})
 	}
@@ -120,6 +131,21 @@ func writeSessions(w *recordWriter, t *tables) {
 	})
 }
 
+func writeTree(w *recordWriter, t *Tree) {
+	var b []byte
+	t.Writers.Records(func(one writers.Record) bool {
+		b = form.AppendWriter(b[:0], &one)
+		w.encoded(b)
+		return w.err == nil
+	})
+	var lists form.Lists
+	t.Root.Records(func(one store.Record) bool {
+		b = lists.AppendEntry(b[:0], &one)
+		w.encoded(b)
+		return w.err == nil
+	})
+}
+
 func writeRequests(w *recordWriter, t *tables) {
 	m := &logv1.OpenRequest{}
 	r := &logv1.Record{Record: &logv1.Record_OpenRequest{OpenRequest: m}}
@@ -131,8 +157,13 @@ func writeRequests(w *recordWriter, t *tables) {
 }
 
 func certificateProto(c *certificate) *logv1.Certificate {
-	return &logv1.Certificate{
+	m := &logv1.Certificate{
 		Number: c.number, Id: uint64(c.id), Cause: logv1.Cause(c.cause), LastTouchAgeMsPlus_1: c.age,
 		Owner: uint32(c.owner), Term: c.term, CreditedMs: c.credited, Index: c.index, Ms: c.ms,
 	}
+	if left := c.left; left != nil {
+		m.Instance, m.Applied, m.Floor = left.Instance, left.Applied, left.Floor
+		m.Ephemerals, m.Will = left.Ephemerals, logv1.WillFate(left.Will)
+	}
+	return m
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // furnished returns a state with records of each kind for a snapshot.
@@ -125,6 +126,40 @@ func TestGoldenSnapshotWithALogVersion(t *testing.T) {
 		t.Errorf("the restored state has log version %d, want 2", got.LogVersion())
 	}
 	same(t, restored(t, old), r)
+}
+
+// A state with a tree is written as version 4.
+func TestGoldenSnapshotWithATree(t *testing.T) {
+	r := newTree(t)
+	s := r.open(t, 1, 7)
+	w := numbered(s, 1, tree.Create{Path: "/lock", Kind: tree.Ephemeral, Data: []byte("me"), Linger: time.Second},
+		tree.Create{Path: "/mine", Kind: tree.Persistent, ACL: tree.Open()})
+	w.Will = &tree.Will{Transaction: tree.Transaction{Then: []tree.Op{persistent("/will")}}, OnClose: true}
+	r.clock = 1500 * time.Millisecond
+	if result, err := r.write(t, w); err != nil || result.Outcome.Refused != nil {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	gone := r.open(t, 2, 8)
+	if _, err := r.write(t, numbered(gone, 1, ephemeral("/gone"))); err != nil {
+		t.Fatal(err)
+	}
+	r.at(t, closing(1, gone))
+	file := golden(t, "snapshot_v4.hex", []byte(hexLines(r.snapshot(t))))
+	old, err := hex.DecodeString(strings.Join(strings.Fields(string(file)), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := records(t, old)[0].GetHeader(); got.GetVersion() != 4 || got.GetLevel() != 1 || got.GetClockMs() != 1500 {
+		t.Errorf("the header is %v, want version 4 with level and clock", got)
+	}
+	again := restored(t, old)
+	if c, ok := again.Certificate(gone.ID); !ok || c.Left.Ephemerals != 1 || c.Left.Applied != 1 || c.Left.Instance != 8 {
+		t.Errorf("the certificate is %+v", c)
+	}
+	if _, ok := again.Tree().Writers.Result(uint64(s.ID), 1); !ok {
+		t.Error("the result of the write is gone")
+	}
+	same(t, again, r.replica)
 }
 
 // hexLines returns b in hexadecimal, in lines, so that a diff shows what changed.

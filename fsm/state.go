@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // digestRing is the number of the newest indices whose digests the state remembers.
@@ -26,6 +27,9 @@ type Config struct {
 	Fatal func(error)
 	// LogFile is the path of the log, for messages; empty leaves it out of them.
 	LogFile string
+	// Lacks is a feature level that the state does not know, nor those above it: a test's word for an older release. 0 is
+	// none.
+	Lacks uint32
 }
 
 // Observer is told of every change of a state, on Raft's FSM goroutine. It must be quick, and must not wait for
@@ -52,6 +56,7 @@ type State struct {
 	fatal    func(error)
 	logger   hclog.Logger
 	logFile  string
+	lacks    lacking
 	progress progress
 	shown    atomic.Uint64 // the value of index, for readers without the lock; written with mu held
 
@@ -62,6 +67,16 @@ type State struct {
 	digests   [digestRing]digestAt // by index modulo digestRing; guarded by mu
 	observers []*registration      // in the order of their registration; replaced, never modified; guarded by mu
 	halted    error                // the reason why the state has halted, nil while it has not; guarded by mu
+	// treeObservers are as observers. Guarded by mu.
+	treeObservers []*treeRegistration
+
+	// during is the state as it was before the entry that is being applied, if that is a heavy one; otherwise nil. It is
+	// set before mu is locked for the entry and cleared before it is unlocked, so whoever finds mu locked and during nil
+	// waits for little.
+	during atomic.Pointer[View]
+
+	// tree is the one that reads show, nil below feature level 1. Written with mu held.
+	tree atomic.Pointer[Tree]
 }
 
 type digestAt struct {
@@ -69,7 +84,10 @@ type digestAt struct {
 	digest [16]byte
 }
 
-type registration struct{ Observer }
+type (
+	registration     struct{ Observer }
+	treeRegistration struct{ TreeObserver }
+)
 
 var (
 	_ raft.FSM                = (*State)(nil)
@@ -79,6 +97,7 @@ var (
 // New returns an empty state.
 func New(cfg Config) *State {
 	s := &State{fatal: cfg.Fatal, logger: cfg.Logger.Named("fsm"), logFile: cfg.LogFile, tables: newTables()}
+	s.lacks = lacking(cfg.Lacks)
 	s.remember(0)
 	return s
 }
@@ -86,7 +105,7 @@ func New(cfg Config) *State {
 // Apply applies the entry and returns a []session.Result with one result for each command, in their order. If it cannot
 // understand the entry it changes nothing, calls [Config.Fatal], and returns an error.
 func (s *State) Apply(l *raft.Log) any {
-	commands, err := DecodeEntry(l.Data)
+	e, err := decodeEntry(l.Data)
 	if err != nil {
 		what := fmt.Sprintf("log entry %d of term %d", l.Index, l.Term)
 		if s.logFile != "" {
@@ -96,27 +115,106 @@ func (s *State) Apply(l *raft.Log) any {
 		err = fmt.Errorf("%w (%d bytes, which begin with % x)", err, len(l.Data), begin)
 		return s.halt(&UnreadableError{What: what, Err: err})
 	}
+	if err := s.lacks.commands(e.commands); err != nil {
+		return s.halt(&UnreadableError{What: fmt.Sprintf("log entry %d of term %d", l.Index, l.Term), Err: err})
+	}
+	s.foresee(e.commands)
 	s.mu.Lock()
 	if s.halted != nil {
 		defer s.mu.Unlock()
+		s.during.Store(nil)
 		return s.halted
 	}
-	changes := make([]session.Change, 0, mostChanges(commands))
-	at := step{tables: s.tables, index: l.Index, term: l.Term, changes: changes}
-	results := make([]session.Result, len(commands))
-	for i, c := range commands {
+	at := step{
+		tables: s.tables, index: l.Index, term: l.Term,
+		changes: make([]session.Change, 0, mostChanges(e.commands)), tree: treeStep{clocks: e.clocks},
+	}
+	at.tick()
+	results := make([]session.Result, len(e.commands))
+	for i, c := range e.commands {
 		results[i] = at.apply(c)
 	}
 	s.index, s.term = l.Index, l.Term
+	s.show(l.Index)
 	s.remember(l.Index)
-	observers, attachment := s.observers, s.tables.attachment
+	now, observers, attachment := s.tables.shown, s.observers, s.tables.attachment
+	treeObservers := s.treeObservers
+	s.during.Store(nil) // before the entry is told to anybody: what it did must be seen by then
 	s.mu.Unlock()
 
 	for _, o := range observers {
 		o.Applied(l.Index, l.Term, at.changes)
 	}
+	if now != nil {
+		for _, o := range treeObservers {
+			o.AppliedTree(now, at.tree.changes, at.tree.wrote)
+		}
+	}
 	s.progress.publish(l.Index, attachment)
 	return results
+}
+
+// heavy is the weight from which on readers do not wait for an entry: applying less takes a few milliseconds (U2).
+const heavy = 2000
+
+// foresee lets readers see the state as it is now while an entry is applied, if that takes long (D8).
+func (s *State) foresee(commands []session.Command) {
+	if s.tables.space == nil {
+		return
+	}
+	weight := 0
+	for _, c := range commands {
+		weight += s.weigh(c)
+	}
+	if weight < heavy {
+		return
+	}
+	s.mu.Lock()
+	v := s.frozen()
+	s.mu.Unlock()
+	s.during.Store(v)
+}
+
+// weigh returns the weight of a command as the state has it now (U2).
+func (s *State) weigh(c session.Command) int {
+	switch c := c.(type) {
+	case session.CloseSessions:
+		weight := 0
+		for _, one := range c.Sessions {
+			weight += 1 + s.tables.space.tree.Ephemerals(uint64(one.ID))
+			if will, ok := s.tables.space.writers.Will(uint64(one.ID)); ok {
+				weight += tree.Weight(willOf(&will).Transaction)
+			}
+		}
+		return weight
+	default:
+		if t, ok := treeForm(c); ok {
+			return t.Weight
+		}
+		return 1
+	}
+}
+
+// read calls f with the tables, or with a frozen copy of what they were before a heavy entry that is being applied. f
+// must not look for requests.
+func (s *State) read(f func(t *tables)) {
+	if !s.mu.TryRLock() {
+		if v := s.during.Load(); v != nil {
+			f(&v.tables)
+			return
+		}
+		s.mu.RLock()
+	}
+	defer s.mu.RUnlock()
+	f(s.tables)
+}
+
+// show publishes the tree as it is after the entry at index (D8). The caller holds mu.
+func (s *State) show(index uint64) {
+	if s.tables.space != nil {
+		s.tables.shown = s.tables.space.freeze(index)
+	}
+	s.tree.Store(s.tables.shown)
 }
 
 // StoreConfiguration notes the index of a configuration entry, which Raft shows to an FSM in no other way. The state
@@ -128,9 +226,15 @@ func (s *State) StoreConfiguration(index uint64, _ raft.Configuration) {
 		return
 	}
 	s.index = index
+	s.show(index)
 	s.remember(index)
-	attachment := s.tables.attachment
+	now, treeObservers, attachment := s.tables.shown, s.treeObservers, s.tables.attachment
 	s.mu.Unlock()
+	if now != nil {
+		for _, o := range treeObservers {
+			o.AppliedTree(now, nil, nil)
+		}
+	}
 	s.progress.publish(index, attachment)
 }
 
@@ -171,6 +275,22 @@ func (s *State) forget(r *registration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.observers = slices.DeleteFunc(slices.Clone(s.observers), func(o *registration) bool { return o == r })
+}
+
+// ObserveTree registers o and returns the tree of that moment, nil below feature level 1. o is told of every change
+// that this tree does not show. cancel is that of [State.Observe].
+func (s *State) ObserveTree(o TreeObserver) (now *Tree, cancel func()) {
+	r := &treeRegistration{o}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.treeObservers = append(slices.Clip(s.treeObservers), r)
+	return s.tables.shown, func() { s.forgetTree(r) }
+}
+
+func (s *State) forgetTree(r *treeRegistration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.treeObservers = slices.DeleteFunc(slices.Clone(s.treeObservers), func(o *treeRegistration) bool { return o == r })
 }
 
 // frozen returns a View. The caller holds mu for writing, because copying a tree marks its parts as shared.

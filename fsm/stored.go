@@ -5,8 +5,8 @@ import "holdfast/session"
 // storedSession is what the tables keep of a session. They keep it packed (see [block]), so a storedSession is a copy.
 type storedSession struct {
 	id session.ID
-	// attachment, instance and attempt are those of the newest move (M1). Before the first move instance and attempt
-	// are 0.
+	// attachment, instance and attempt are those of the newest move (M1). Before the first move attempt is 0, and
+	// instance is the opener's, 0 if the open did not say it (X5).
 	attachment uint64
 	instance   uint64
 	attempt    uint64
@@ -56,10 +56,12 @@ type certificate struct {
 	age      uint32 // the last touch's, as packAge returns it
 	owner    session.Node
 	cause    session.Cause
+	// left is what the session left in the tree; nil if all of it is 0.
+	left *session.Left
 }
 
 func (c *certificate) session() session.Certificate {
-	return session.Certificate{
+	certificate := session.Certificate{
 		ID:           c.id,
 		Cause:        c.cause,
 		LastTouchAge: unpackAge(c.age),
@@ -69,6 +71,10 @@ func (c *certificate) session() session.Certificate {
 		Credited:     unpackCredited(c.credited),
 		EndedAt:      session.TimeOfMS(c.ms),
 	}
+	if c.left != nil {
+		certificate.Left = *c.left
+	}
+	return certificate
 }
 
 // request is a remembered request id, and the session that its open made (O2). It never changes.

@@ -24,6 +24,10 @@ type tables struct {
 	capacity session.Capacity
 	// version is the version of log entries that every member reads, 0 as long as the log does not name one.
 	version uint32
+	// space is what hangs on the sessions, nil below feature level 1 (W8). shown is the space as of the newest entry (D8);
+	// a frozen copy has nothing else of it.
+	space *space
+	shown *Tree
 	// bytes and sum follow from the other fields. bytes counts against the capacity, sum goes into the digest.
 	bytes uint64
 	sum   setHash
@@ -41,12 +45,12 @@ func newTables() *tables {
 
 // freeze returns a copy that never changes, for any number of concurrent readers. Its cost does not depend on the size
 // of the tables. Afterwards each part of the sessions' tree is copied once when it is first written to. A copy finds
-// sessions by id, and neither requests nor certificates.
+// sessions and certificates by id, and no requests.
 func (t *tables) freeze() tables {
 	frozen := *t
 	frozen.sessions, frozen.requests = t.sessions.freeze(), t.requests.freeze()
 	frozen.certificates = t.certificates.freeze()
-	frozen.scratch = nil
+	frozen.space, frozen.scratch = nil, nil
 	return frozen
 }
 

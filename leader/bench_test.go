@@ -146,7 +146,7 @@ func poll(b *testing.B, stalls *session.Stalls) {
 		popped := 0
 		x.sift(time.Hour, words)
 		for {
-			batch := x.take(time.Hour, words, session.MaxCloseBatch)
+			batch, _ := x.take(time.Hour, words, session.MaxCloseBatch)
 			if popped += len(batch); len(batch) == 0 {
 				break
 			}

@@ -5,10 +5,11 @@ import (
 	"errors"
 
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // maxCloses is how many closes that clients ask for share a command. It is well below [session.MaxCloseBatch], so that
-// opens get their share of an entry's bytes between two commands.
+// opens get their share between two commands (E3).
 const maxCloses = 256
 
 // closes gathers the closes that the requests of one message ask for, so that they share commands.
@@ -16,6 +17,8 @@ type closes struct {
 	requests *requests
 	batch    []session.Closing
 	wanted   []wantedClose
+	// weight is that of the batch (U2).
+	weight int
 }
 
 // wantedClose is a close that a client asks for.
@@ -26,8 +29,12 @@ type wantedClose struct {
 
 // add adds a session that is marked as closing.
 func (c *closes) add(one session.Closing, token session.Token, done answered) {
+	weight := c.requests.closer.weightOf(one.ID)
+	if c.weight+weight > tree.MaxWeight {
+		c.submit()
+	}
 	c.batch, c.wanted = append(c.batch, one), append(c.wanted, wantedClose{token, done})
-	if len(c.batch) == maxCloses {
+	if c.weight += weight; len(c.batch) == maxCloses {
 		c.submit()
 	}
 }
@@ -35,12 +42,12 @@ func (c *closes) add(one session.Closing, token session.Token, done answered) {
 // submit proposes what was added. The proposal outlives the stream, because only its outcome says whether the marks are
 // taken back (E4).
 func (c *closes) submit() {
-	q, batch, wanted := c.requests, c.batch, c.wanted
+	q, batch, wanted, weight := c.requests, c.batch, c.wanted, c.weight
 	if len(batch) == 0 {
 		return
 	}
-	c.batch, c.wanted = nil, nil
-	q.closer.submit(session.CauseClosed, batch, func(result session.Result, err error) {
+	c.batch, c.wanted, c.weight = nil, nil, 0
+	q.closer.submit(session.CauseClosed, batch, weight, func(result session.Result, err error) {
 		if err == nil {
 			err = q.decided(&result)
 		}

@@ -34,7 +34,7 @@ func (w *world) blocked() (release func(err error)) {
 }
 
 // E3: popping and marking are one step. While the close is under way, the session is not proposed again and touches of
-// it are not taken. Entries hold at most 1,024 sessions, each with its attachment, under the tracker's term.
+// it are not taken. Commands hold at most 1,024 sessions, each with its attachment, under the tracker's term.
 func TestE3Entries(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		const n = 3000
@@ -196,6 +196,38 @@ func TestE4Refused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// E3: a storm has few commands on their way at a time. Each that is decided makes room for the next one at once.
+func TestE3AStormGoesOnWithEachDecision(t *testing.T) {
+	inBubble(t, voters(1), func(w *world) {
+		const commands, underWay = 20, 8
+		for i := range session.ID(commands * session.MaxCloseBatch) {
+			w.has((i+1)<<20, 1)
+		}
+		decide := make(chan struct{})
+		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
+			if _, ok := c.(session.CloseSessions); ok {
+				<-decide
+			}
+			return session.Result{}, nil, false
+		})
+		w.join(1, prompt)
+		defer w.run()()
+		w.at(4250 * ms)
+		for decided := range commands {
+			closes, _ := proposed[session.CloseSessions](w.log)
+			if want := min(decided+underWay, commands); len(closes) != want {
+				w.t.Fatalf("%d commands were proposed after %d decisions, want %d", len(closes), decided, want)
+			}
+			decide <- struct{}{}
+			synctest.Wait()
+		}
+		w.alive()
+		if got := w.tracker.Stats(); got.Expired != commands*session.MaxCloseBatch || w.now() != 4250*ms {
+			t.Errorf("%d expired at %v", got.Expired, w.now())
+		}
+	})
 }
 
 // E4: a mark is taken back when the state machine left the session alone.

@@ -14,12 +14,18 @@ type closer struct {
 	registry   *registry
 	wall       *wallClock
 	stats      *counters
+	// left is [Tree.Weight].
+	left func(session.ID) int
 }
 
-// submit proposes to end a batch, and calls done with what came of it, as [Log.Submit] does.
-func (c *closer) submit(cause session.Cause, batch []session.Closing, done func(session.Result, error)) {
+// weightOf returns how much work the end of a session makes (U2).
+func (c *closer) weightOf(id session.ID) int { return 1 + c.left(id) }
+
+// submit proposes to end a batch of some weight (U2), and calls done with what came of it, as [Log.Submit] does.
+func (c *closer) submit(cause session.Cause, batch []session.Closing, weight int, done func(session.Result, error)) {
 	c.log.Submit(session.CloseSessions{
 		Term: c.term.number, Cause: cause, Credited: c.heartbeats.credit(), MS: c.wall.ms(), Sessions: batch,
+		Weight: weight,
 	}, func(result session.Result, err error) { done(result, c.conclude(batch, &result, err)) })
 }
 

@@ -1,7 +1,7 @@
 // Package leader is a node's part as the leader of one Raft term: heartbeat rounds, the accountable clock, deadlines
 // and expiry, and the requests that learners forward. A [Tracker] lives for exactly one term. The package knows no
 // network and no consensus library: it declares the interfaces that it needs, [Log], [View] and [Link]. Rule numbers
-// are those of docs/protocol.md.
+// are those of docs/protocol.md and docs/tree.md.
 //
 // Calls go down this list, never up:
 //

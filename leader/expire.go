@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // maxFlights is the number of commands of expired sessions that are proposed at a time: those of the entry on its way,
@@ -55,14 +56,14 @@ func (x *expirer) poll() {
 		if x.flying.Load() < maxFlights {
 			limit = session.MaxCloseBatch
 		}
-		batch := x.take(now, states, limit)
+		batch, weight := x.take(now, states, limit)
 		if len(batch) == 0 {
 			return
 		}
 		if x.found != nil {
 			x.found(batch)
 		}
-		x.expire(batch)
+		x.expire(batch, weight)
 	}
 }
 
@@ -92,13 +93,13 @@ func (x *expirer) turned(states *ownerStates) bool {
 	return false
 }
 
-// take pops and marks at most limit sessions that may expire (E3). The shards have their turns: the next batch begins
-// with the shard for which this batch had no room, or with the one after it if this batch has sessions of that shard.
+// take pops and marks at most limit sessions that may expire (E3), and no more once their weight fills an entry (U2).
+// The shards have their turns: the next batch begins with the shard for which this batch had no room, or with the one
+// after it if this batch has sessions of that shard.
 //
 // The batch is in the order of the ids, so that the state finds neighbours together. Its sessions end in one entry, so
 // none of them ends before another.
-func (x *expirer) take(now time.Duration, states *ownerStates, limit int) []session.Closing {
-	var batch []session.Closing
+func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch []session.Closing, weight int) {
 	clear(x.owners[:])
 	x.wants.round, x.more = never, false
 	judge := func(it *item) (time.Duration, session.Verdict) {
@@ -114,6 +115,12 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) []sess
 			x.more = true
 			return due, session.Stop
 		}
+		more := x.closer.weightOf(it.ID())
+		if len(batch) > 0 && weight+more > tree.MaxWeight {
+			x.more = true
+			return due, session.Stop
+		}
+		weight += more
 		batch = append(batch, closing(it, now))
 		return due, session.Pop
 	}
@@ -135,16 +142,16 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) []sess
 		s.mu.Unlock()
 	}
 	slices.SortFunc(batch, func(a, b session.Closing) int { return cmp.Compare(a.ID, b.ID) })
-	return batch
+	return batch, weight
 }
 
 // expire proposes to end the sessions of a batch. It does not wait for the outcome, and batches reach the log in the
 // order of the calls: so the sessions of a shard end in the order in which they came due (E3). The proposal outlives
 // the tracker, because only its outcome says whether the marks are taken back (E4). expire logs a refusal, because no
 // caller can do more: the marks are taken back, and the sessions come due again.
-func (x *expirer) expire(batch []session.Closing) {
+func (x *expirer) expire(batch []session.Closing, weight int) {
 	x.flying.Add(1)
-	x.closer.submit(session.CauseExpired, batch, func(result session.Result, err error) {
+	x.closer.submit(session.CauseExpired, batch, weight, func(result session.Result, err error) {
 		if err != nil {
 			x.logger.Warn("expiry not decided", "sessions", len(batch), "term", x.term, "error", err)
 		} else {

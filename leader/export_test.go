@@ -19,3 +19,11 @@ func (t *Tracker) Answer(ctx context.Context, node session.Node, r *session.Requ
 	o := <-told
 	return o.reply, o.err
 }
+
+// Bounds of a Forward stream.
+const (
+	MaxForwarded      = maxForwarded
+	MaxForwardedBytes = maxForwardedBytes
+	MaxAcknowledges   = maxAcknowledges
+	MaxRefusals       = maxRefusals
+)

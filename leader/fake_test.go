@@ -254,6 +254,8 @@ type world struct {
 	streams map[session.Node]uint64
 	// part, if set, is the tracker's Config.Part.
 	part func(upTo uint64, most int) uint64
+	// weight, if set, is the tracker's Tree.Weight.
+	weight func(session.ID) int
 	// written is the newest form of log entries that the leader has applied.
 	written atomic.Uint32
 
@@ -286,6 +288,12 @@ func newWorld(t *testing.T, members []session.Member) *world {
 		Limits:  session.Limits{Min: long, Max: 40 * time.Second},
 		Room:    func(session.Command) error { return locked(w.view, func() error { return w.view.full }) },
 		Written: w.written.Load,
+		Tree: leader.Tree{Weight: func(id session.ID) int {
+			if w.weight == nil {
+				return 0
+			}
+			return w.weight(id)
+		}},
 		Part: func(upTo uint64, most int) uint64 {
 			if w.part == nil {
 				return upTo

@@ -48,3 +48,22 @@ func TestHeard(t *testing.T) {
 		}
 	})
 }
+
+// G6 of the tree: each heartbeat tells what is committed when it is sent.
+func TestG6HeartbeatsTellWhatIsCommitted(t *testing.T) {
+	inBubble(t, voters(1, 2, 3), func(w *world) {
+		w.view.commit = 41
+		w.join(1, prompt)
+		other := w.join(2, prompt)
+		defer w.run()()
+		w.at(100 * ms)
+		if got := other.last().Committed; got != 41 {
+			t.Errorf("the first heartbeat tells that %d is committed, want 41", got)
+		}
+		locked(w.view, func() error { w.view.commit = 50; return nil })
+		w.at(2 * beat)
+		if got := other.last().Committed; got != 50 {
+			t.Errorf("a later heartbeat tells that %d is committed, want 50", got)
+		}
+	})
+}

@@ -23,6 +23,8 @@ type heartbeats struct {
 	wake  signal
 	start time.Time
 	pace  *pace
+	// joined tells that a stream was opened.
+	joined signal
 	// looks counts the looks at the configuration.
 	looks atomic.Uint64
 
@@ -58,7 +60,7 @@ func (w *wants) until(bucket time.Duration) {
 // newHeartbeats returns the rounds of a term, whose clock starts now.
 func newHeartbeats(cfg *Config, term *term, view View, stats *counters, wake signal) *heartbeats {
 	h := &heartbeats{
-		term: term, view: view, logger: cfg.Logger, stats: stats, wake: wake,
+		term: term, view: view, logger: cfg.Logger, stats: stats, wake: wake, joined: newSignal(),
 		start:  time.Now(),
 		pace:   newPace(cfg.Interval),
 		clock:  clock{limit: 2 * cfg.Interval},
@@ -236,15 +238,23 @@ func (h *heartbeats) quicken(timeout time.Duration) {
 // open makes s the newest stream of its node, see rounds.open.
 func (h *heartbeats) open(s *stream) (ended *stream, err error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.rounds.open(s, h.clock.read(h.mono()))
+	ended, err = h.rounds.open(s, h.clock.read(h.mono()))
+	h.mu.Unlock()
+	if err == nil {
+		h.joined.set()
+	}
+	return ended, err
 }
 
 // reopen decides about a stream that open refused, see rounds.reopen.
 func (h *heartbeats) reopen(s *stream, newest session.Hello) (ended *stream, err error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.rounds.reopen(s, newest, h.clock.read(h.mono()))
+	ended, err = h.rounds.reopen(s, newest, h.clock.read(h.mono()))
+	h.mu.Unlock()
+	if err == nil {
+		h.joined.set()
+	}
+	return ended, err
 }
 
 // close notes the end of a stream.
@@ -304,6 +314,25 @@ func (h *heartbeats) logVersion() uint32 {
 		}
 	}
 	return version
+}
+
+// featureLevel returns the newest feature level that every member of the newest configuration offers on its present
+// stream, 0 while one has none (W8 of the tree).
+func (h *heartbeats) featureLevel() uint32 {
+	h.reconfigure()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	level := uint32(session.FeatureLevel)
+	for _, m := range h.rounds.members {
+		switch {
+		case !m.present:
+		case m.stream == nil:
+			return 0
+		default:
+			level = min(level, m.stream.hello.FeatureLevel)
+		}
+	}
+	return level
 }
 
 // follows reports whether a node has a stream open.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"holdfast/session"
 )
@@ -48,13 +49,84 @@ func TestR5AnEndedTrackerProposesNothing(t *testing.T) {
 	}
 }
 
-// A learner has at most 64 Ki requests out, and each may be refused before the first refusal is sent.
+// A learner has at most 64 Ki requests out, and each may be refused before the first refusal is sent. Those that move
+// many sessions may be refused one by one in as many replies as there are places for moves.
 func TestRefusalsOfAllThatALearnerMayAskKeepTheStream(t *testing.T) {
 	s := newStream(session.Hello{Node: 1})
 	for range 64 << 10 {
-		s.reply(session.Reply{Err: session.ErrNoLeader})
+		s.reply(session.Reply{Err: session.ErrNoLeader}, place{})
+	}
+	for range maxMoving / session.MaxBatch {
+		s.reply(session.Reply{Moved: make([]session.MoveResult, session.MaxBatch)}, place{})
 	}
 	if s.stopped() {
 		t.Errorf("the stream of an honest learner ended: %v", s.reason)
+	}
+	s.reply(session.Reply{}, place{})
+	if !s.stopped() || !errors.Is(s.reason, ErrSlow) {
+		t.Errorf("one reply more: stopped %v with %v, want %v", s.stopped(), s.reason, ErrSlow)
+	}
+}
+
+// A learner that asks for many sessions in each request and reads nothing makes the leader hold few replies.
+func TestRepliesAboutManySessionsThatWaitAreFew(t *testing.T) {
+	s := newStream(session.Hello{Node: 1})
+	n := 0
+	for ; !s.stopped(); n++ {
+		s.reply(session.Reply{Moved: make([]session.MoveResult, session.MaxBatch)}, place{})
+	}
+	if n > 256 || !errors.Is(s.reason, ErrSlow) {
+		t.Errorf("%d replies of %d sessions waited, then %v", n, session.MaxBatch, s.reason)
+	}
+}
+
+// The sessions of a request keep their places until its reply is sent. A learner that sends on while it reads nothing
+// is refused one day, with a small reply, and keeps its stream.
+func TestALearnerThatSendsOnAndReadsNothingIsRefused(t *testing.T) {
+	log := &recorded{}
+	q := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits(1)}, log, log.population).requests
+	s := newStream(session.Hello{Node: 1})
+	r := &session.Request{Resumes: &session.ResumesRequest{Sessions: make([]session.Resuming, session.MaxBatch)}}
+	for range 10 * maxMoving / session.MaxBatch {
+		if done := q.place(s, r); done != nil {
+			done(session.Reply{Moved: make([]session.MoveResult, session.MaxBatch)}, nil)
+		}
+	}
+	moved, refused := 0, 0
+	for some := s.waiting(); len(some) > 0; some = s.waiting() {
+		for _, r := range some {
+			if moved += len(r.Moved); errors.Is(r.Err, session.ErrLimit) {
+				refused++
+			}
+		}
+	}
+	if s.stopped() || moved != maxMoving || refused != 9*maxMoving/session.MaxBatch {
+		t.Errorf("moved %d sessions, want %d, %d requests refused; the stream ended: %v", moved, maxMoving, refused, s.reason)
+	}
+	if q.place(s, r) == nil {
+		t.Error("refused when all replies had been sent")
+	}
+}
+
+// One message has replies about few sessions, so that a heartbeat that comes due waits for little.
+func TestOneMessageHasRepliesAboutFewSessions(t *testing.T) {
+	s := newStream(session.Hello{Node: 1})
+	for seq := range uint64(20) {
+		s.reply(session.Reply{Seq: seq, Remaining: make([]time.Duration, 1000)}, place{})
+	}
+	next := uint64(0)
+	for some := s.waiting(); len(some) > 0; some = s.waiting() {
+		if len(some) > maxSent/1000 {
+			t.Errorf("a message has %d replies of 1,000 sessions", len(some))
+		}
+		for _, r := range some {
+			if r.Seq != next {
+				t.Fatalf("reply %d instead of %d", r.Seq, next)
+			}
+			next++
+		}
+	}
+	if next != 20 || s.weight != 0 {
+		t.Errorf("%d replies were sent, and %d sessions count as waiting", next, s.weight)
 	}
 }

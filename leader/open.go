@@ -22,9 +22,11 @@ func (q *requests) open(node session.Node, r *session.OpenRequest, done answered
 		done(session.Reply{}, err)
 		return
 	}
-	q.add(session.OpenSession{
-		Node: node, MS: ms, Timeout: timeout, Labels: r.Labels, RequestID: r.RequestID,
-	}, done)
+	c := session.OpenSession{Node: node, MS: ms, Timeout: timeout, Labels: r.Labels, RequestID: r.RequestID}
+	if q.cfg.Written() >= session.TreeLogVersion {
+		c.Instance = r.Instance
+	}
+	q.add(c, done)
 }
 
 // claim proposes a block of ids for the node that asks (O3). Only the answer hands a block out: if a deposed leader's

@@ -22,20 +22,20 @@ type requests struct {
 	handlers   handlers
 }
 
-// arrives reports whether a request adds to the state. Such requests have slots of their own on a stream, as their
+// arrives reports whether a request adds to the state. Such requests have places of their own on a stream, as their
 // commands have in the log's queue: however many of them wait, a resume, a close or a read of the same node finds a
-// slot.
+// place.
 func arrives(r *session.Request) bool { return r.Open != nil || r.Upgrade != nil || r.Claim != nil }
 
 // answered is told the reply to a request, or the domain error that refuses it, once. It does not block.
 type answered func(session.Reply, error)
 
 // serve takes the requests of a message in their order. Their replies are sent on s. None costs a goroutine, but a
-// request that needs a good round. serve refuses a request if all slots are taken.
+// request that needs a good round. serve refuses a request if all places are taken.
 func (q *requests) serve(ctx context.Context, s *stream, all []session.Request) {
 	if !q.handlers.begin() {
 		for i := range all {
-			s.reply(session.Reply{Seq: all[i].Seq, Err: &session.NotLeaderError{}})
+			s.reply(session.Reply{Seq: all[i].Seq, Err: &session.NotLeaderError{}}, place{})
 		}
 		return
 	}
@@ -43,29 +43,29 @@ func (q *requests) serve(ctx context.Context, s *stream, all []session.Request) 
 	ends := closes{requests: q}
 	for i := range all {
 		r := &all[i]
-		if done := q.slot(s, r); done != nil {
+		if done := q.place(s, r); done != nil {
 			q.answer(ctx, s.hello.Node, r, &ends, done)
 		}
 	}
 	ends.submit()
 }
 
-// slot takes a slot for a request, and returns what sends its reply and gives the slot back; nil if the request was
-// refused.
-func (q *requests) slot(s *stream, r *session.Request) answered {
-	name, slots, n, most := "requests_per_stream", &s.others, int32(1), int32(maxRequests)
+// place takes a place for a request, and returns what queues its reply, with which the place comes back; nil if the
+// request was refused.
+func (q *requests) place(s *stream, r *session.Request) answered {
+	name, p, most := "requests_per_stream", place{of: &s.others, n: 1}, int32(maxRequests)
 	switch {
 	case arrives(r):
-		name, slots = "opens_per_stream", &s.arrivals
+		name, p.of = "opens_per_stream", &s.arrivals
 	case r.Resumes != nil:
-		name, slots, n, most = "moves_per_stream", &s.moving, int32(len(r.Resumes.Sessions)), maxMoving
+		name, p, most = "moves_per_stream", place{of: &s.moving, n: int32(len(r.Resumes.Sessions))}, maxMoving
 	}
 	seq := r.Seq
-	if slots.Add(n) > most {
-		slots.Add(-n)
+	if p.of.Add(p.n) > most {
+		p.giveBack()
 		s.reply(session.Reply{Seq: seq, Err: &session.LimitError{
 			Name: name, Limit: strconv.Itoa(int(most)), RetryAfter: session.BusyRetryAfter,
-		}})
+		}}, place{})
 		return nil
 	}
 	return func(reply session.Reply, err error) {
@@ -75,8 +75,7 @@ func (q *requests) slot(s *stream, r *session.Request) answered {
 			// certificate.
 			reply.Index = q.view.CommitIndex()
 		}
-		s.reply(reply)
-		slots.Add(-n)
+		s.reply(reply, p)
 	}
 }
 

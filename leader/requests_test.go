@@ -267,7 +267,7 @@ func TestRequestsBounded(t *testing.T) {
 	})
 }
 
-// Opens that wait take no slot from a resume, a close or a read of the same node.
+// Opens that wait take no place from a resume, a close or a read of the same node.
 func TestOpensThatWaitHoldUpNothingElse(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		tok, other := token(w.has(5, 1)), token(w.has(6, 1))

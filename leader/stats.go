@@ -11,6 +11,7 @@ type counters struct {
 	taken, notTaken                    atomic.Uint64
 	expired, closed, returned, unknown atomic.Uint64
 	filled, full                       atomic.Uint64
+	forwarded, writesRefused           atomic.Uint64
 	// fillTime is how long after the term's start the queue was filled, 0 while it is not.
 	fillTime atomic.Int64
 }
@@ -34,6 +35,8 @@ type Stats struct {
 	Returned, Unknown uint64
 	// Full is the number of opens and upgrades that were not proposed for want of room (O4).
 	Full uint64
+	// Forwarded is the number of writes that were taken for the log, WritesRefused of writes that were refused (W4).
+	Forwarded, WritesRefused uint64
 	// Taken is the number of touches taken, NotTaken of touches not taken (S1).
 	Taken, NotTaken uint64
 	// Members is the number of members with an open stream, Lost of members that are lost now (E1).
@@ -45,17 +48,19 @@ type Stats struct {
 // Stats returns the tracker's numbers as they are now.
 func (t *Tracker) Stats() Stats {
 	s := Stats{
-		Term:     t.term.number,
-		Rounds:   t.stats.rounds.Load(),
-		Stands:   t.stats.stands.Load(),
-		Expired:  t.stats.expired.Load(),
-		Closed:   t.stats.closed.Load(),
-		Returned: t.stats.returned.Load(),
-		Unknown:  t.stats.unknown.Load(),
-		Full:     t.stats.full.Load(),
-		Taken:    t.stats.taken.Load(),
-		NotTaken: t.stats.notTaken.Load(),
-		FillTime: time.Duration(t.stats.fillTime.Load()),
+		Term:          t.term.number,
+		Rounds:        t.stats.rounds.Load(),
+		Stands:        t.stats.stands.Load(),
+		Expired:       t.stats.expired.Load(),
+		Closed:        t.stats.closed.Load(),
+		Returned:      t.stats.returned.Load(),
+		Unknown:       t.stats.unknown.Load(),
+		Full:          t.stats.full.Load(),
+		Forwarded:     t.stats.forwarded.Load(),
+		WritesRefused: t.stats.writesRefused.Load(),
+		Taken:         t.stats.taken.Load(),
+		NotTaken:      t.stats.notTaken.Load(),
+		FillTime:      time.Duration(t.stats.fillTime.Load()),
 	}
 	t.heartbeats.describe(&s)
 	t.registry.describe(&s)

@@ -13,9 +13,12 @@ import (
 const (
 	// maxRequests is the number of requests of one kind under way, see arrives; more are refused.
 	maxRequests = 4096
-	// maxReplies is the number of replies that wait to be sent; a learner that lets more wait loses its stream.
-	// A learner has at most 64 Ki requests out (learner/calls.go), of which each may be refused at once.
-	maxReplies = 2 * 64 << 10
+	// maxReplies bounds the replies that wait to be sent, by their weight; a learner that lets more wait loses its
+	// stream. An honest learner has at most 64 Ki requests out (learner/calls.go), of which each may be refused at once.
+	// The sessions that they move have places, which come back when the reply is sent.
+	maxReplies = 64<<10 + maxMoving
+	// maxSent bounds the weight of what is sent in one message, because a heartbeat that comes due meanwhile waits.
+	maxSent = 4 * session.MaxPeerBatch
 	// maxNotTaken is the number of touches not taken that wait for their confirmation; more cost the learner its
 	// stream, and the next stream starts complete (T3).
 	maxNotTaken = 1 << 16
@@ -28,7 +31,8 @@ type stream struct {
 	beats signal
 	// replied wakes the writer when replies wait.
 	replied signal
-	// arrivals counts the requests under way that make sessions, others all other requests under way.
+	// arrivals counts the requests under way that make sessions, others all other requests under way. A request is under
+	// way until its reply is sent.
 	arrivals, others atomic.Int32
 	// moving counts the sessions of requests under way that move many.
 	moving atomic.Int32
@@ -44,8 +48,23 @@ type stream struct {
 	mu sync.Mutex
 	// refused are the touches not taken that no heartbeat has named yet, in the order of their answers. Guarded by mu.
 	refused []refusal
-	// replies wait to be sent. Guarded by mu.
+	// replies wait to be sent, weight is that of all. Each gives a place back then. Guarded by mu.
 	replies []session.Reply
+	places  []place
+	weight  int
+}
+
+// place is what a request under way takes of a count of its stream. The zero value is that of a request that was
+// refused a place.
+type place struct {
+	of *atomic.Int32
+	n  int32
+}
+
+func (p place) giveBack() {
+	if p.of != nil {
+		p.of.Add(-p.n)
+	}
 }
 
 // refusal is a touch that was not taken, and the round of its answer.
@@ -80,29 +99,40 @@ func (s *stream) stopped() bool {
 	}
 }
 
-// reply queues a reply. It ends the stream if the learner reads too slowly.
-func (s *stream) reply(r session.Reply) {
+// reply queues a reply to the request that has p. It ends the stream if the learner reads too slowly.
+func (s *stream) reply(r session.Reply, p place) {
 	s.mu.Lock()
-	full := len(s.replies) >= maxReplies
+	full := s.weight+weightOf(&r) > maxReplies
 	if !full {
-		s.replies = append(s.replies, r)
+		s.replies, s.places = append(s.replies, r), append(s.places, p)
+		s.weight += weightOf(&r)
 	}
 	s.mu.Unlock()
 	if full {
-		s.stop(fmt.Errorf("send reply: %d replies wait: %w", maxReplies, ErrSlow))
+		s.stop(fmt.Errorf("send reply: replies about more than %d sessions wait: %w", maxReplies, ErrSlow))
 		return
 	}
 	s.replied.set()
 }
 
-// waiting takes replies to send in one message, in their order.
+// weightOf returns how much a reply counts while it waits: one for each session that it is about.
+func weightOf(r *session.Reply) int { return max(1, len(r.Moved)+len(r.Remaining)) }
+
+// waiting takes replies to send in one message, in their order, and gives their places back.
 func (s *stream) waiting() []session.Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(len(s.replies), session.MaxPeerBatch)
+	n, weight := 0, 0
+	for n < min(len(s.replies), session.MaxPeerBatch) && (n == 0 || weight+weightOf(&s.replies[n]) <= maxSent) {
+		weight += weightOf(&s.replies[n])
+		s.places[n].giveBack()
+		n++
+	}
+	s.weight -= weight
 	some := s.replies[:n:n]
-	if s.replies = s.replies[n:]; len(s.replies) == 0 {
-		s.replies = nil // what was taken belongs to its message
+	s.replies, s.places = s.replies[n:], s.places[n:]
+	if len(s.replies) == 0 {
+		s.replies, s.places = nil, nil // what was taken belongs to its message
 	}
 	return some
 }

@@ -37,6 +37,10 @@ type Config struct {
 	// Written, if set, returns the newest form of log entries that this node has applied ([session.LogVersion]): every
 	// member reads that form. It must be safe for concurrent use and return at once.
 	Written func() uint32
+	// Writes is what writes to the tree need.
+	Writes Writes
+	// Tree is what the leader does for the tree.
+	Tree Tree
 	// Logger gets rare events. Nil means no log.
 	Logger hclog.Logger
 	// Clock is the wall clock that dates ids and certificates (O1); nil means time.Now. Deadlines do not depend on it.
@@ -73,6 +77,7 @@ type Tracker struct {
 	closer     *closer
 	forgetter  *forgetter
 	requests   *requests
+	forwards   forwards
 }
 
 // New returns the tracker of a term, whose clock starts now. It starts nothing: [Tracker.Run] does. Register the
@@ -86,6 +91,7 @@ func New(cfg Config, log Log, view View) *Tracker {
 	wall := &wallClock{now: cfg.Clock, logger: cfg.Logger, term: cfg.Term}
 	t.closer = &closer{
 		log: log, term: t.term, heartbeats: t.heartbeats, registry: t.registry, wall: wall, stats: &t.stats,
+		left: t.cfg.Tree.Weight,
 	}
 	t.forgetter = &forgetter{
 		log: log, term: t.term, heartbeats: t.heartbeats, registry: t.registry, logger: cfg.Logger,
@@ -121,6 +127,9 @@ func (c *Config) setDefaults() {
 	if c.Part == nil {
 		c.Part = func(upTo uint64, _ int) uint64 { return upTo }
 	}
+	if c.Tree.Weight == nil {
+		c.Tree.Weight = func(session.ID) int { return 0 }
+	}
 	if c.Written == nil {
 		c.Written = func() uint32 { return 0 }
 	}
@@ -134,6 +143,7 @@ func (t *Tracker) Run(ctx context.Context, frozen Sessions) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { t.fill(ctx, frozen) })
 	wg.Go(func() { t.forgetter.run(ctx, t.view.CommitIndex()) })
+	wg.Go(func() { t.reap(ctx) })
 	err := t.lead(ctx)
 	t.term.end(err)
 	cancel()
@@ -206,9 +216,21 @@ func (t *Tracker) fill(ctx context.Context, frozen Sessions) {
 	t.logger.Info("queue filled", "sessions", t.stats.filled.Load(), "took", took, "term", t.term.number)
 }
 
+// LogClock returns the log clock (D3): it runs with the accountable clock of the term (A1), so it never runs ahead. It
+// may be called while a proposal is made.
+func (t *Tracker) LogClock() time.Duration { return t.cfg.Tree.LogClock + t.heartbeats.now() }
+
 // LogVersion returns the newest form of log entries that every member reads ([session.LogVersion]): each member has
 // said so on a stream in this term, or the log already has an entry of that form.
 func (t *Tracker) LogVersion() uint32 { return t.requests.logVersion() }
+
+// FeatureLevel returns the newest feature level that every member of the newest configuration offers on its present
+// stream (W8 of the tree); 0 while a member has none.
+func (t *Tracker) FeatureLevel() uint32 { return t.heartbeats.featureLevel() }
+
+// Joined tells that a member has opened a stream since it was last received from: [Tracker.FeatureLevel] and
+// [Tracker.LogVersion] may be higher. One goroutine receives from it.
+func (t *Tracker) Joined() <-chan struct{} { return t.heartbeats.joined }
 
 // Follows reports whether a node has a stream open to this tracker.
 func (t *Tracker) Follows(node session.Node) bool { return t.heartbeats.follows(node) }

@@ -5,7 +5,8 @@ import "holdfast/session"
 // Applied takes in the changes of an entry before anything shows that the entry was applied. It ends what the entry
 // moved or ended, and goes on serving what the entry made global (M4, T1, L8). The goroutine that applies entries calls
 // it.
-func (s *Server) Applied(_, _ uint64, changes []session.Change) {
+func (s *Server) Applied(index, _ uint64, changes []session.Change) {
+	s.tree.AppliedSessions(index, changes)
 	ended := make(endings)
 	for i := range changes {
 		c := &changes[i]
@@ -31,6 +32,7 @@ func (s *Server) Applied(_, _ uint64, changes []session.Change) {
 // Restored compares everything that the node serves with the state that a snapshot brought (M4). The goroutine that
 // applies entries calls it.
 func (s *Server) Restored() {
+	s.tree.RestoredSessions()
 	ended := make(endings)
 	for _, id := range s.table.all() {
 		if now, ok := s.view.Session(id); ok {

@@ -12,7 +12,7 @@ import (
 // asked is an open, a resume or a close of a global session on its way to the leader and back. No goroutine waits for
 // it: each step tells the next one. The client hears the outcome of the last step, once.
 //
-//	Start --> [seen: applyQueue] --> upstream.submit --> replied --> applyQueue (M3) --> outcome --> done
+//	Start --> [seen: park] --> upstream.submit --> replied --> applyQueue (M3) --> outcome --> done
 type asked struct {
 	conn    *connection
 	request session.Request
@@ -33,7 +33,7 @@ func (c *connection) Start(r session.Request, done func(session.Grant, error)) b
 	case r.Open != nil && !r.Open.Local:
 	case r.Resume != nil && c.server.local.unknown(r.Resume.Token.ID):
 		seen = r.Resume.Seen
-	case r.Close != nil && !r.Close.Local:
+	case r.Close != nil && !r.Close.Local && c.server.tree.Settled(r.Close.ID, r.Close.Attachment):
 	default:
 		return false
 	}
@@ -48,7 +48,7 @@ func (c *connection) Start(r session.Request, done func(session.Grant, error)) b
 	case c.server.standing.readOnly(): // the leader would be asked later, and refused at once (N2)
 		done(session.Grant{}, session.ErrReadOnly)
 	default:
-		c.server.wait.queue.after(seen, a) // N4
+		c.park(seen, a) // N4
 	}
 	return true
 }
@@ -71,9 +71,6 @@ func (a *asked) replied(reply session.Reply, refusal error) {
 
 // applied goes on with a request whose wait is over.
 func (a *asked) applied(behind error) {
-	if behind == nil && !a.answered && a.conn.over.Load() {
-		behind = fmt.Errorf("%w: the connection ended", session.ErrClosed) // nobody waits for it
-	}
 	if behind == nil && !a.answered { // this node has applied what the client has seen
 		if err := guarded(a.ask); err != nil {
 			a.done(session.Grant{}, err)

@@ -336,19 +336,50 @@ func TestTheApplyQueueIsBounded(t *testing.T) {
 	})
 }
 
-// A connection that has ended is served nothing, and what waited for it is not asked of the leader.
+// What waits for an index that a client has named ends with its connection: a client cannot have the node keep it for
+// longer. It is not asked of the leader, nor is what comes after the end.
 func TestAnEndedConnectionAsksAndKeepsNothing(t *testing.T) {
+	const seen = 8
 	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.follow()
-		waiting := w.starting(w.conn, session.Request{
-			Resume: &session.ResumeRequest{Token: w.token(1, 1), Instance: 1, Attempt: 1, Seen: 8},
-		})
-		w.conn.Disconnect()
-		w.view.apply(8)
-		if g := <-waiting; !errors.Is(g.err, session.ErrClosed) {
-			t.Errorf("told %+v, want %v", g, session.ErrClosed)
+		one := session.Request{
+			Resume: &session.ResumeRequest{Token: w.token(1, 1), Instance: 1, Attempt: 1, Seen: seen},
 		}
+		many := w.resumesOf(map[session.ID]uint64{2: 1, 3: 1}, 2, 3)
+		many.Seen = seen
+		ended := func(when string) {
+			t.Helper()
+			waits, wait := w.starting(w.conn, one), w.startResumes(w.conn, many)
+			if when == "before" {
+				w.untold("a resume of a client that has seen more", waits)
+				w.untoldResumes("resumes of a client that has seen more", wait)
+				w.conn.Disconnect()
+			}
+			synctest.Wait()
+			select {
+			case g := <-waits:
+				if !errors.Is(g.err, session.ErrClosed) {
+					t.Errorf("%s the end: told %+v, want %v", when, g, session.ErrClosed)
+				}
+				wantOutcomes(t, <-wait, session.ErrClosed, session.ErrClosed)
+			default:
+				t.Fatalf("a request from %s the end of its connection is still kept", when)
+			}
+		}
+		ended("before")
+		ended("after")
+		if n := len(w.conn.parked); n > 0 {
+			t.Errorf("the ended connection keeps %d requests", n)
+		}
+		for _, g := range w.server.wait.queue.groups.Values() {
+			for _, left := range g.waiters {
+				if p, ok := left.(*parked); !ok || p.request != nil {
+					t.Errorf("the queue keeps %+v", left)
+				}
+			}
+		}
+		w.view.apply(seen)
 		w.unasked("a resume of a connection that has ended")
 	})
 }

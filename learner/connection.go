@@ -25,6 +25,8 @@ type connection struct {
 	sessions attachedSet
 	// locals are the local sessions of this connection, and for a moment some that have ended. guarded by mu
 	locals map[session.ID]*local
+	// parked are the requests that wait for what the client has seen. guarded by mu
+	parked map[*parked]struct{}
 }
 
 // Open opens a session through the leader and serves it once this node has applied the open. It opens a local session
@@ -101,6 +103,7 @@ func (c *connection) serve(reply session.Reply, received time.Duration) (session
 		Token:   session.Token{ID: reply.Session.ID, Credential: credential, Attachment: reply.Session.Attachment},
 		SafeFor: -1,
 	}
+	grant.Applied, grant.Floor = s.tree.Numbers(reply.Session.ID)
 	if reply.Session.Owner != s.cfg.Node {
 		return grant, nil
 	}
@@ -327,6 +330,9 @@ func (c *connection) Close(ctx context.Context, t session.Token) error {
 		}
 		t = c.server.table.translate(t) // the leader explains what became of a token that stays local (L6)
 	}
+	if err := c.settle(ctx, t); err != nil {
+		return err
+	}
 	reply, err := c.server.upstream.ask(ctx, session.Request{Close: &t})
 	if err != nil {
 		return c.server.registry.explain(ctx, reply, err, t)
@@ -363,11 +369,13 @@ func (c *connection) Upgrade(ctx context.Context, t session.Token) (session.Gran
 	return session.Grant{Session: now, Token: t, SafeFor: safe}, nil
 }
 
-// Disconnect ends the connection. Its sessions live on. It serves none that was asked for and is not granted yet. The
-// table refers to the connection as long as the sessions live, so the connection does not keep them.
+// Disconnect ends the connection. Its sessions live on. It serves none that was asked for and is not granted yet, and
+// requests that the leader has not been asked for wait no longer. The table refers to the connection as long as the
+// sessions live, so the connection does not keep them.
 func (c *connection) Disconnect() {
 	c.over.Store(true)
 	c.server.clients.remove(c)
+	c.leave()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sessions = attachedSet{}

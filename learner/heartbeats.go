@@ -22,6 +22,8 @@ type heartbeats struct {
 	// interval that counts now. Both are atomic because every answer to a client tells the mode that follows from them.
 	// newest is written with mu held.
 	newest, pace atomic.Int64
+	// level is the highest feature level of the cluster that a leader has told (W8): this node's state may be behind it.
+	level atomic.Uint32
 
 	mu sync.Mutex
 	// attachment is the highest attachment that the present leader has applied; 0 without a leader (M3). guarded by mu
@@ -35,6 +37,8 @@ type heartbeats struct {
 	// applied that index, and stays set: a leader that has just begun does not know the index yet. guarded by mu
 	votesFrom uint64
 	votes     bool
+	// committed is what leaders have told as committed. guarded by mu
+	committed freshness
 }
 
 func newHeartbeats(own time.Duration, base time.Time) *heartbeats {
@@ -43,8 +47,8 @@ func newHeartbeats(own time.Duration, base time.Time) *heartbeats {
 	return h
 }
 
-// hear takes in a heartbeat of a leader of term (M3, R6, S4). It reports whether the heartbeat tells of a newer good
-// round.
+// hear takes in a heartbeat of a leader of term (M3, R6, S4, and G6 of the tree). It reports whether the heartbeat
+// tells of a newer good round.
 func (h *heartbeats) hear(term uint64, beat *session.Heartbeat) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,12 +56,20 @@ func (h *heartbeats) hear(term uint64, beat *session.Heartbeat) bool {
 	h.attachment = max(h.attachment, beat.Attachment)
 	h.votesFrom = beat.VotesFrom
 	h.target.note(reached{h.attachment, beat.Compare}, now, h.interval())
+	h.committed.heard(beat.Committed, now.Sub(h.base))
 	if beat.Good == 0 || term < h.term || term == h.term && beat.Good <= h.round {
 		return false
 	}
 	h.term, h.round, h.goodAt = term, beat.Good, now
 	h.newest.Store(int64(now.Sub(h.base)) + 1)
 	return true
+}
+
+// welcomed takes in the feature level that a leader has applied. The level never falls (W8).
+func (h *heartbeats) welcomed(level uint32) {
+	for known := h.level.Load(); level > known && !h.level.CompareAndSwap(known, level); {
+		known = h.level.Load()
+	}
 }
 
 // forgetLeader drops the facts that hold for one stream only.
@@ -111,6 +123,14 @@ func (h *heartbeats) behind(own reached) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.target.missing(own)
+}
+
+// stale reports whether a node that has applied up to an index has not applied what the leader had committed 10 s
+// before now (G6 of the tree).
+func (h *heartbeats) stale(applied uint64, now time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.committed.stale(applied, now)
 }
 
 // hasVote reports whether this node votes and every other voter knows it, as far as the leader says (R6). applied is

@@ -137,7 +137,7 @@ func (l *Local) open(o opening, now time.Duration) (*local, error) {
 	}
 	s := &local{request: o.RequestID, conn: o.conn, last: now, facts: session.Session{
 		ID: id, Timeout: o.timeout, Owner: l.node, Attachment: firstAttachment, Labels: o.Labels,
-		OpenedAt: session.TimeOfMS(o.MS), Local: true,
+		OpenedAt: session.TimeOfMS(o.MS), Local: true, Instance: o.Instance, // X5 of the tree
 	}}
 	var err error
 	if s.item, err = l.queue.Add(id, now, o.timeout, o.timeout); err != nil {

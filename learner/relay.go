@@ -23,6 +23,8 @@ type relay struct {
 	// answerer belongs to the writer, but for its log of answers.
 	answerer *answerer
 	calls    *calls
+	// forwarder sends writes; nil if the leader takes none.
+	forwarder *forwarder
 }
 
 var errProtocol = errors.New("leader broke the protocol")
@@ -43,16 +45,18 @@ func newRelay(s *Server, link Link) (*relay, error) {
 		return nil, fmt.Errorf("%w: the welcome names term %d, but this node's Raft is in term %d", session.ErrNoLeader,
 			m.Welcome.Term, own)
 	}
+	s.beats.welcomed(m.Welcome.FeatureLevel)
 	return &relay{
-		link:     link,
-		term:     m.Welcome.Term,
-		version:  m.Welcome.PeerVersion,
-		table:    s.table,
-		heard:    s.heard,
-		judge:    s.cfg.Judge,
-		beats:    make(chan session.Heartbeat, 1),
-		answerer: &answerer{link: link, table: s.table, clock: s.clock, view: s.view, log: &answerLog{}},
-		calls:    newCalls(),
+		link:      link,
+		term:      m.Welcome.Term,
+		version:   m.Welcome.PeerVersion,
+		table:     s.table,
+		heard:     s.heard,
+		judge:     s.cfg.Judge,
+		beats:     make(chan session.Heartbeat, 1),
+		answerer:  &answerer{link: link, table: s.table, clock: s.clock, view: s.view, log: &answerLog{}},
+		calls:     newCalls(),
+		forwarder: newForwarder(s, link),
 	}, nil
 }
 
@@ -61,8 +65,14 @@ func (r *relay) run() error {
 	var wg sync.WaitGroup
 	var sendErr error
 	wg.Go(func() { sendErr = errors.Join(r.write(), r.link.Close()) })
+	if r.forwarder != nil {
+		wg.Go(r.forwarder.run)
+	}
 	err := r.read()
 	r.calls.finish()
+	if r.forwarder != nil {
+		r.forwarder.finish()
+	}
 	err = errors.Join(err, r.link.Close())
 	wg.Wait()
 	return errors.Join(err, sendErr)

@@ -15,7 +15,7 @@ const manyResumes = 1
 // resuming is a request to resume many sessions on its way to the leader and back, like asked: no goroutine waits. It
 // is one request, one wait for this node's state, and one answer.
 //
-//	StartResumes --> [seen: applyQueue] --> upstream --> replied --> applyQueue (M3) --> grants --> done
+//	StartResumes --> [seen: park] --> upstream --> replied --> applyQueue (M3) --> grants --> done
 type resuming struct {
 	conn *connection
 	// request has the sessions that the leader is asked for, at are their positions in outcomes.
@@ -47,7 +47,8 @@ func (c *connection) StartResumes(r session.ResumesRequest, done func([]session.
 	for i := range r.Sessions {
 		one := &r.Sessions[i]
 		if c.server.local.has(one.ID) {
-			// The token says that the session is global, and this node's state does not show it yet (M5).
+			// The token says that the session is global, and this node's state does not show it yet (M5). Its upgrade may be
+			// under way here. The other sessions do not wait for that (M1).
 			b.refuse(i, session.ErrLagging)
 			continue
 		}
@@ -69,7 +70,7 @@ func (c *connection) StartResumes(r session.ResumesRequest, done func([]session.
 	case s.standing.readOnly(): // the leader would be asked later, and refused at once (N2)
 		b.refuseAll(session.ErrReadOnly)
 	default:
-		s.wait.queue.after(r.Seen, b) // N4
+		c.park(r.Seen, b) // N4
 	}
 }
 
@@ -139,9 +140,6 @@ func (b *resuming) applied(behind error) {
 	step := b.outcome
 	if !b.answered {
 		step = b.ask // this node has applied what the client has seen
-		if behind == nil && b.conn.over.Load() {
-			behind = fmt.Errorf("%w: the connection ended", session.ErrClosed) // nobody waits for it
-		}
 	}
 	if behind == nil {
 		behind = guarded(step)
@@ -197,6 +195,7 @@ func (b *resuming) serve(n int, confirmed mark, now time.Duration) (*attached, e
 		return nil, err
 	}
 	outcome := session.Resumed{Attachment: one.Attachment, SafeFor: -1}
+	outcome.Applied, outcome.Floor = a.conn.server.tree.Numbers(asked.ID)
 	if confirmed.tag != 0 {
 		// The client counts from its sending of the request, so the full promise is safe (S3 with k = r).
 		outcome.SafeFor = safeFor(a.timeout(), 0)

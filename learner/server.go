@@ -9,7 +9,7 @@
 //	heartbeat    --> relay: take the table, read h, leave out what has moved (T1) --> answer
 //	open, resume --> relay --> leader --> log --> own state has applied it --> attach to the table (M3)
 //
-// Rule numbers refer to docs/protocol.md.
+// Rule numbers refer to docs/protocol.md and docs/tree.md.
 package learner
 
 import (
@@ -21,6 +21,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"holdfast/learner/namespace"
 	"holdfast/session"
 )
 
@@ -50,6 +51,9 @@ type Config struct {
 	// Admitted reports whether the node may take part in its cluster, as far as it knows; nil: it may. It must be safe
 	// for concurrent use, take no lock and allocate nothing.
 	Admitted func() bool
+	// Coming returns the feature level that the cluster gets soon without an operator's word, 0 for none (W8); nil: none.
+	// It must be safe for concurrent use, take no lock and allocate nothing.
+	Coming func() uint32
 	// LocalChanged, when set, is told of each local session that opens, gets a new attachment or ends here, before the
 	// client is told. A repeated open or resume is told again. LocalChanged must return soon; several goroutines call
 	// it.
@@ -63,6 +67,11 @@ type Config struct {
 	LaggingWait time.Duration
 	// Try returns the client addresses of the other nodes, for clients in jeopardy. Safe for concurrent use.
 	Try func() []string
+	// Forwards, when set, is told of the streams on which [Server.Forward] sends writes, in the place of the server's own
+	// queue of writes.
+	Forwards ForwardEvents
+	// Telling bounds what the server keeps to tell watches.
+	Telling Telling
 	// Judge, when set, is told with each heartbeat what the newest comparison of digests has found, and which digest
 	// this node had reported before that comparison (D2). It must return soon.
 	Judge func(reported session.StateDigest, found session.Comparison)
@@ -100,6 +109,8 @@ type Server struct {
 	ids   *idPool
 	clock *clock
 	table *TouchTable
+	// tree serves the tree.
+	tree *namespace.Service
 }
 
 // NewServer returns a server of the state behind view. Its process vouches for its clients from now on (E1).
@@ -130,6 +141,13 @@ func NewServer(cfg Config, view View) *Server {
 		registry: s.registry, reads: s.reads,
 	}
 	s.clients = newClients(&cfg, s.beats, s.standing)
+	s.tree = namespace.New(namespace.Config{
+		Node: treeNode{s}, Wait: cfg.LaggingWait, Pulse: cfg.Pulse, Hub: cfg.Telling.hub(), Lane: cfg.Telling.lane(),
+		Coming: cfg.Coming,
+	})
+	if s.cfg.Forwards == nil {
+		s.cfg.Forwards = s.tree
+	}
 	return s
 }
 
@@ -139,6 +157,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { s.wait.queue.run(ctx) })
+	wg.Go(func() { s.tree.Run(ctx) })
 	if s.cfg.Local {
 		wg.Go(func() { s.ids.run(ctx, s.cfg.Interval, s.cfg.Logger, s.claimBlock) })
 		wg.Go(func() { s.upgrades.run(ctx) })
@@ -243,9 +262,13 @@ func (s *Server) Connect(events session.Events) (session.Connection, error) {
 }
 
 // State returns what the node can do now, and the index of what it has shown until now (N4). It takes no lock and
-// allocates nothing, and Config.Admitted must not either.
+// allocates nothing, and Config.Admitted and Config.Coming must not either.
 func (s *Server) State() session.NodeState {
-	return session.NodeState{Node: s.cfg.Node, Mode: s.standing.mode(s.clock.now()), Index: s.view.ShownIndex()}
+	return session.NodeState{
+		Node: s.cfg.Node, Mode: s.standing.mode(s.clock.now()), Index: s.view.ShownIndex(),
+		FeatureLevel: max(s.tree.Level(), s.beats.level.Load()),
+		ComingLevel:  s.tree.Coming(),
+	}
 }
 
 // AllocateIDs claims a block of ids of this node through the leader, and returns the first (O3). After
@@ -315,6 +338,8 @@ type Stats struct {
 	Stalls uint64
 	// Jeopardy is set while clients are told that touches may not count (S4).
 	Jeopardy bool
+	// Watches of the tree that connections have.
+	Watches int
 }
 
 // LocalUsage returns how much the local sessions take of what the capacity bounds.
@@ -332,5 +357,6 @@ func (s *Server) Stats() Stats {
 		Connections:   s.clients.count(),
 		Stalls:        s.clock.stalls.count(),
 		Jeopardy:      !s.clients.well(),
+		Watches:       s.tree.Watches(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"holdfast/session"
 )
@@ -11,6 +12,8 @@ import (
 // upstream sends requests to the leader, through the relay of the present stream. Safe for concurrent use.
 type upstream struct {
 	standing *standing
+	// forwards says that this node has had writes to send.
+	forwards atomic.Bool
 
 	mu sync.Mutex
 	// relay is nil while no leader is followed. guarded by mu

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,15 +61,30 @@ type admission struct {
 	// settling is set while founders are written to disk. The directories that this node names do not change then.
 	// guarded by mu
 	settling bool
-	// waits says for each node why it does not let this one in. guarded by mu
-	waits map[session.Node]string
-	// former is the directory that another node knows for this one, 0 when no node knows any. guarded by mu
-	former raftnet.Directory
+	reasons
 	// asked are the newest requests of the nodes that met this one since it was admitted. A node without a vote asks to
 	// be taken in with such a request. guarded by mu
 	asked map[session.Node]asking
 	// told is the highest Raft term that another node has reported in a meeting. guarded by mu
 	told uint64
+	levels
+}
+
+// reasons say why a node waits. The mutex of [admission] guards them.
+type reasons struct {
+	// waits says for each node why it does not let this one in.
+	waits map[session.Node]string
+	// former is the directory that another node knows for this one, 0 when no node knows any.
+	former raftnet.Directory
+}
+
+// levels are the feature levels that nodes had when the cluster was founded (W8). The mutex of [admission] guards
+// them.
+type levels struct {
+	// offered are those of the other nodes, as of the newest meeting with each before this node was admitted.
+	offered map[session.Node]uint32
+	// founded is the one that all founders offered, set with the founders. Reading it takes no lock.
+	founded atomic.Uint32
 }
 
 // about is what admission needs to know of the rest of this node.
@@ -84,13 +97,18 @@ type about struct {
 	stream func() session.Hello
 	// agreement compares the settings of this node with the settings of others.
 	agreement *agreement
+	// offers is the newest feature level that this node can have, needs returns the cluster's (W8).
+	offers uint32
+	needs  func() uint32
 }
 
 // asking is a node that asks to be taken in.
 type asking struct {
 	directory raftnet.Directory
-	// applied is the newest entry that the node has applied. at is when the node said so.
+	// applied is the newest entry that the node has applied, offers the feature level that it can have (W8). at is when
+	// the node said so.
 	applied uint64
+	offers  uint32
 	at      time.Time
 }
 
@@ -115,6 +133,11 @@ type meeting struct {
 	// send none.
 	Incarnation uint64 `json:"incarnation,omitempty"`
 	Stream      uint64 `json:"stream,omitempty"`
+	// Offers is the newest feature level that the sender can have, and Needs in an answer what a node must offer to be
+	// taken in. Founded is what all founders of an admitted sender's cluster offered (W8). Older releases send none.
+	Offers  uint32 `json:"offers,omitempty"`
+	Needs   uint32 `json:"needs,omitempty"`
+	Founded uint32 `json:"founded,omitempty"`
 }
 
 func newAdmission(self session.Node, mine raftnet.Directory, founders directories, others []session.Node) *admission {
@@ -126,11 +149,13 @@ func newAdmission(self session.Node, mine raftnet.Directory, founders directorie
 			stream: func() session.Hello { return session.Hello{} },
 
 			agreement: newAgreement(self, nil),
+			needs:     func() uint32 { return 0 },
 		},
 		changed: make(chan struct{}),
+		levels:  levels{offered: map[session.Node]uint32{}},
 		met:     directories{self: mine},
 		agreed:  map[session.Node]bool{},
-		waits:   map[session.Node]string{},
+		reasons: reasons{waits: map[session.Node]string{}},
 		asked:   map[session.Node]asking{},
 	}
 	a.in.Store(founders != nil)
@@ -156,18 +181,18 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 	if from == a.self || json.Unmarshal(request, &m) != nil {
 		return nil
 	}
-	named, term, newest := a.names(from), a.term(), a.stream()
+	named, term, newest, needs := a.names(from), a.term(), a.stream(), a.needs()
 	a.agreement.heard(from, m.Settings)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.founders == nil {
 		a.meet(from, directory)
 	} else {
-		a.asked[from] = asking{directory, m.Applied, time.Now()}
+		a.asked[from] = asking{directory, m.Applied, m.Offers, time.Now()}
 	}
 	return a.say(meeting{
 		Member: named == directory && directory != 0, Stranger: !slices.Contains(a.others, from),
-		Term: term, Incarnation: newest.Incarnation, Stream: newest.Stream,
+		Term: term, Incarnation: newest.Incarnation, Stream: newest.Stream, Needs: needs,
 	})
 }
 
@@ -180,7 +205,7 @@ func (a *admission) ask(applied uint64) (request []byte, view uint64) {
 
 // say completes m. Called with mu held.
 func (a *admission) say(m meeting) []byte {
-	m.Admitted, m.Settings = a.founders != nil, a.agreement.own
+	m.Admitted, m.Settings, m.Offers, m.Founded = a.founders != nil, a.agreement.own, a.offers, a.founded.Load()
 	if m.Names = a.founders; m.Names == nil {
 		m.Names = a.met
 	}
@@ -230,10 +255,11 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	}
 	a.meet(from, met.Directory)
 	delete(a.waits, from)
+	a.offered[from] = m.Offers
 	switch {
 	case view != a.view: // the answer is to an older request, and its node may be gone
 	case m.Admitted && m.Member && len(m.Names) > 0:
-		return a.settle(m.Names)
+		return a.settle(m.Names, m.Founded)
 	case m.Admitted && m.Names[a.self] == a.mine:
 		if !a.knows(m.Names) {
 			a.waits[from] = fmt.Sprintf(
@@ -242,7 +268,9 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 			)
 			return nil
 		}
-		return a.settle(m.Names)
+		return a.settle(m.Names, m.Founded)
+	case m.Needs > a.offers:
+		a.waits[from] = (&session.FeatureLevelError{Node: a.self, Offers: a.offers, Needs: m.Needs}).Error()
 	case m.Stranger:
 		a.waits[from] = fmt.Sprintf(
 			"node %d is not among node %d's peers: make them the same on every node, and restart node %d", a.self, from,
@@ -262,10 +290,19 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	case maps.Equal(m.Names, a.met):
 		a.agreed[from] = true
 		if len(a.agreed) == len(a.others) {
-			return a.settle(a.met)
+			return a.settle(a.met, a.allOffer())
 		}
 	}
 	return nil
+}
+
+// allOffer returns the feature level that this node and all others offer. Called with mu held.
+func (a *admission) allOffer() uint32 {
+	level := a.offers
+	for _, n := range a.others {
+		level = min(level, a.offered[n])
+	}
+	return level
 }
 
 // knownTerm returns the newest Raft term that this node knows: its own, or a term that a node reported where this node
@@ -285,9 +322,11 @@ func (a *admission) knows(founders directories) bool {
 	})
 }
 
-// settle begins the writing of founders to disk. Called with mu held.
-func (a *admission) settle(founders directories) directories {
+// settle begins the writing of founders to disk, and of the feature level that all of them offered. Called with mu
+// held.
+func (a *admission) settle(founders directories, level uint32) directories {
 	a.settling = true
+	a.founded.Store(level)
 	return maps.Clone(founders)
 }
 
@@ -298,8 +337,11 @@ func (a *admission) alone() directories {
 	if a.founders != nil || len(a.others) > 0 {
 		return nil
 	}
-	return a.settle(a.met)
+	return a.settle(a.met, a.offers)
 }
+
+// foundedAt returns the feature level that all founders of the cluster offered (W8). It takes no lock.
+func (a *admission) foundedAt() uint32 { return a.founded.Load() }
 
 // settled notes that the founders are on disk.
 func (a *admission) settled(founders directories) {
@@ -322,46 +364,6 @@ func (a *admission) asks(since time.Time) map[session.Node]asking {
 	defer a.mu.Unlock()
 	maps.DeleteFunc(a.asked, func(_ session.Node, one asking) bool { return one.at.Before(since) })
 	return maps.Clone(a.asked)
-}
-
-// waitsError says that the node waits for its admission.
-type waitsError struct {
-	// nodes have not agreed with this one on the founders of the cluster. why are the known reasons.
-	nodes []session.Node
-	why   []string
-	// mine is the node's directory. former is the directory that the cluster knows for the node, 0 when it knows none.
-	mine, former raftnet.Directory
-}
-
-func (e *waitsError) Error() string {
-	text := "waiting for " + e.awaited() +
-		": this node's data directory is new, and the node takes part once all nodes have met"
-	if e.former != 0 {
-		text = fmt.Sprintf("this node's data directory was emptied, lost or replaced: it is a new one (%v), and the "+
-			"cluster knows the node on %v; the node comes back by itself, as a new one, while a majority of the "+
-			"other nodes runs and has a leader; to go on with the former directory instead, stop the node and put that "+
-			"directory back, unless it is an older copy", e.mine, e.former)
-	}
-	if len(e.why) > 0 {
-		text += ": " + strings.Join(e.why, "; ")
-	}
-	return text
-}
-
-// awaited names the nodes that this one waits for, as in "nodes 2, 3".
-func (e *waitsError) awaited() string {
-	var names []string
-	for _, node := range e.nodes {
-		names = append(names, strconv.Itoa(int(node)))
-	}
-	switch len(names) {
-	case 0:
-		return "the leader"
-	case 1:
-		return "node " + names[0]
-	default:
-		return "nodes " + strings.Join(names, ", ")
-	}
 }
 
 // check returns nil when the node has been admitted, or a [waitsError].

@@ -122,6 +122,7 @@ func (s *stores) finish() error {
 	if newest == nil {
 		return err
 	}
+	s.size.begins(newest.Index)
 	first, _, err := s.logs.contradicts(newest.Index, newest.Term)
 	if err != nil {
 		return err

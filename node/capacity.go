@@ -9,26 +9,20 @@ import (
 	"holdfast/session"
 )
 
-// setCapacity proposes this node's bounds to the cluster while this node leads (O4). It looks again and again, because
-// a proposal may fail, and a former leader's proposal may come after it. Releases before session.LogVersion 1 do not
-// read an entry with bounds: a cluster's first bounds wait until every member is known to read them. Later bounds need
-// not wait, because every member has read the first.
-func (t *terms) setCapacity(ctx context.Context, tracker *leader.Tracker) {
+// proposeValues proposes the cluster's values while this node leads: the version of the log's entries, the bounds of
+// the state and the feature level. It looks at once when a member's stream opens, because clients of a new cluster wait
+// for the tree. It looks again and again besides, because a proposal may fail, and a former leader's proposal may come
+// after it.
+func (t *terms) proposeValues(ctx context.Context, term uint64, tracker *leader.Tracker) {
 	ticker := t.options.pulse.Ticker(t.cfg.Sessions.HeartbeatInterval)
 	defer ticker.Stop()
-	want := t.cfg.Sessions.Capacity()
 	for {
-		t.setLogVersion(ctx, tracker.LogVersion())
-		if introduces(t.view.Usage().Capacity, want, tracker.LogVersion()) {
-			if _, err := t.consensus.proposer.Propose(ctx, session.SetCapacity{Capacity: want}); err != nil {
-				t.options.Logger.Debug("capacity not set", "error", err)
-			} else {
-				t.options.Logger.Info("capacity set", "max_sessions", want.MaxSessions, "max_state_bytes",
-					want.MaxBytes)
-			}
-		}
+		t.setLogVersion(ctx, min(tracker.LogVersion(), session.AutoLogVersion))
+		t.setCapacity(ctx, tracker.LogVersion())
+		t.setTree(ctx, term, tracker)
 		select {
 		case <-ticker.C:
+		case <-tracker.Joined():
 		case <-ctx.Done():
 			return
 		}
@@ -38,7 +32,7 @@ func (t *terms) setCapacity(ctx context.Context, tracker *leader.Tracker) {
 // setLogVersion has the log say which version of entries every member reads, once that is more than the log says. Then
 // a later leader writes such entries while members are down, which cannot tell it (M1).
 func (t *terms) setLogVersion(ctx context.Context, version uint32) {
-	if version < 2 || version <= t.view.LogVersion() {
+	if version < session.FirstLogVersion || version <= t.view.LogVersion() {
 		return
 	}
 	if _, err := t.consensus.proposer.Propose(ctx, session.SetLogVersion{Version: version}); err != nil {
@@ -46,6 +40,21 @@ func (t *terms) setLogVersion(ctx context.Context, version uint32) {
 		return
 	}
 	t.options.Logger.Info("every member reads log entries of a newer form", "version", version)
+}
+
+// setCapacity has the log say this node's bounds (O4). Releases before session.LogVersion 1 do not read an entry with
+// bounds: a cluster's first bounds wait until every member is known to read them. Later bounds need not wait, because
+// every member has read the first.
+func (t *terms) setCapacity(ctx context.Context, version uint32) {
+	want := t.cfg.Sessions.Capacity()
+	if !introduces(t.view.Usage().Capacity, want, version) {
+		return
+	}
+	if _, err := t.consensus.proposer.Propose(ctx, session.SetCapacity{Capacity: want}); err != nil {
+		t.options.Logger.Debug("capacity not set", "error", err)
+		return
+	}
+	t.options.Logger.Info("capacity set", "max_sessions", want.MaxSessions, "max_state_bytes", want.MaxBytes)
 }
 
 // introduces reports whether a leader proposes the capacity that it wants, where now is the cluster's capacity and

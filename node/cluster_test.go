@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"holdfast/learner"
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/sim/simnet"
@@ -30,6 +31,8 @@ type testCluster struct {
 	change func(*config.Config)
 	// clock is every node's wall clock; nil is the bubble's.
 	clock func() time.Time
+	// logBytes is that of every node's [tested].
+	logBytes uint64
 	// opens numbers the sessions that open has opened.
 	opens byte
 }
@@ -42,6 +45,10 @@ type testNode struct {
 	log   *syncBuffer
 	hook  func(index, term uint64, changes []session.Change)
 	heard func(term uint64, from session.Node, sent time.Time)
+	// forwards is told of the streams of the node's writes.
+	forwards learner.ForwardEvents
+	// lacks is that of its [tested].
+	lacks uint32
 	// jump is how far the watchdog's time is ahead, in nanoseconds.
 	jump   atomic.Int64
 	cancel context.CancelFunc
@@ -98,12 +105,15 @@ func (c *testCluster) make(n *testNode) (*Node, error) {
 		Logger: hclog.New(
 			&hclog.LoggerOptions{Name: n.name, Level: hclog.Info, Output: n.log, TimeFormat: "15:04:05.000"},
 		),
-		Network:   c.Host(n.name),
-		Version:   "test",
-		Disk:      n.disk.wrap,
-		Clock:     c.clock,
-		Heard:     n.heard,
+		Network: c.Host(n.name),
+		Version: "test",
+		Disk:    n.disk.wrap,
+		Clock:   c.clock,
+		Heard:   n.heard,
+		tested:  tested{lacks: n.lacks, logBytes: c.logBytes},
+
 		monotonic: func() time.Time { return time.Now().Add(time.Duration(n.jump.Load())) },
+		forwards:  n.forwards,
 		Applied: func(index, term uint64, changes []session.Change) {
 			if n.hook != nil {
 				n.hook(index, term, changes)

@@ -15,7 +15,10 @@ type (
 
 // figures reads all figures once. The figures of a leader are zero on a node that does not lead.
 func (n *Node) figures() *figures {
-	f := &figures{node: n, client: n.ports.client.Stats(), stalls: n.watchdog.Stats(), replica: n.replica.stats()}
+	f := &figures{
+		node: n, client: n.ports.client.Stats(), stalls: n.watchdog.Stats(), replica: n.replica.stats(),
+		tree: n.treeStatus(),
+	}
 	if t := n.roles.terms.tracker.Load(); t != nil {
 		f.leader = t.Stats()
 	}
@@ -142,7 +145,7 @@ func electionMetrics() []metric {
 		counter("elections_backed", "Times that this node backed another that was to stand at once (F2).",
 			func(f *figures) float64 { return float64(f.node.successor.backed.Load()) }),
 		counter("elections_stood", "Times that this node stood at once, because a majority of the voters found the "+
-			"leader gone (F3).", func(f *figures) float64 { return float64(f.node.successor.stood.Load()) }),
+			"leader gone (F4).", func(f *figures) float64 { return float64(f.node.successor.stood.Load()) }),
 	}
 }
 
@@ -233,7 +236,7 @@ func portMetrics() []metric {
 		counter("client_panics", "Handlers that panicked. Each panic is a fault of the program.",
 			func(f *figures) float64 { return float64(f.client.Panics) }).
 			when("above 0: report the fault, with the log"),
-	}, gateMetrics()...)
+	}, slices.Concat(treeMetrics(), gateMetrics())...)
 }
 
 // leaderMetrics describe the term that this node leads. They begin again with each term, and are 0 on a node that does
@@ -289,6 +292,11 @@ func leaderMetrics() []metric {
 		}),
 		gauge("term_touches_not_taken", "Touches of closing, moved or unknown sessions (S1).",
 			func(f *figures) float64 { return float64(f.leader.NotTaken) }),
+		gauge("term_writes_forwarded", "Writes to the tree that the leader took for the log (W1).",
+			func(f *figures) float64 { return float64(f.leader.Forwarded) }),
+		gauge("term_writes_refused", "Writes to the tree that the leader did not put into the log (W4).",
+			func(f *figures) float64 { return float64(f.leader.WritesRefused) }).
+			when("it rises steadily: the log is slower than the clients write"),
 		gauge("term_members_connected", "Members with a stream to this leader.", func(f *figures) float64 {
 			return float64(f.leader.Members)
 		}),

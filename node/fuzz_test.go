@@ -28,6 +28,10 @@ func FuzzIdentity(f *testing.F) {
 		),
 	)
 	f.Add([]byte(`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","log":8}`))
+	f.Add(
+		[]byte(`{"format":4,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founded":1,"log":7}`),
+	)
+	f.Add([]byte(`{"format":5,"cluster_id":"c","node":1,"incarnation":7}`))
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":257,"incarnation":18446744073709551615}`))
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":18446744073709551615}`))
 	f.Add([]byte(``))
@@ -41,7 +45,7 @@ func FuzzIdentity(f *testing.F) {
 		before, _ := readIdentity(dir)
 		var after identityRecord
 		var err error
-		want := identityRecord{Format: identityFormat, ClusterID: "c", Node: 1}
+		want := identityRecord{Format: plainFormat, ClusterID: "c", Node: 1}
 		bound.Cost{PerByte: 2 << 10, Fixed: 1 << 20}.Hold(t, len(b), func() {
 			after, _, err = begin(dir, want, time.Unix(1_800_000_000, 0))
 		})

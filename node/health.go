@@ -71,12 +71,7 @@ func (h *health) warning() string {
 }
 
 // again has watch look again. It does not wait.
-func (h *health) again() {
-	select {
-	case h.news <- struct{}{}:
-	default:
-	}
-}
+func (h *health) again() { signal(h.news) }
 
 // watch tells the health service of the client port whether the node serves, until ctx ends: at each heartbeat interval
 // while it serves, more often while it does not, and when the node stalls or steps out. It also has the roster look

@@ -24,12 +24,16 @@ import (
 const (
 	identityFile = "identity"
 	lockFile     = "lock"
-	// identityFormat is the version of the identity file, and of all other files in a data directory. Versions below 2
-	// have no identities of directories, and Raft's servers do not name directories. In versions below 3, the log and
-	// the snapshots do not say which directory they belong to.
-	identityFormat = 3
-	// oldestFormat is the oldest version that this release reads. The first start writes it as the newest version.
-	oldestFormat = 2
+	// plainFormat is the version of the identity file, and of all other files in a data directory, while the cluster has
+	// no tree. Versions below 2 have no identities of directories, and Raft's servers do not name directories. In
+	// versions below 3, the log and the snapshots do not say which directory they belong to.
+	plainFormat = 3
+	// treeFormat is the version once the cluster has a tree (W8 of the tree). It differs from the plain one by its
+	// number alone: a release without a tree refuses the directory before it changes a file.
+	treeFormat = 4
+	// oldestFormat is the oldest version that this release reads, newestFormat the newest one. The first start writes
+	// those below the plain one as the plain one.
+	oldestFormat, newestFormat = 2, treeFormat
 )
 
 // identityRecord is the identity file: one line of JSON, replaced as a whole at every start.
@@ -46,6 +50,9 @@ type identityRecord struct {
 	// Founders are the directories that the cluster began with, by node, including this node's if it is a founder. They
 	// are nil until this node may take part in Raft (see admission).
 	Founders directories `json:"founders,omitempty"`
+	// Founded is the feature level that all founders offered when they founded the cluster, 0 for founders of a release
+	// without one (W8).
+	Founded uint32 `json:"founded,omitempty"`
 	// Log is the start that the log was last stamped with (see stamp), 0 while the log has not begun. It is on disk
 	// before Raft writes or sends anything. From then on, a log that is missing or empty was lost.
 	Log uint64 `json:"log,omitempty"`
@@ -64,7 +71,8 @@ type dir struct {
 	lock        *os.File
 	// former is the incarnation of the former start, 0 for none.
 	former uint64
-	// record is the content of the identity file. Only stamped and admit change it.
+	// record is the content of the identity file. Only stamped, admit and noteTree change it, one after the other: a
+	// node that is not admitted has no tree.
 	record identityRecord
 	// presence checks that paths still lead to the files that this process has open.
 	presence *presence
@@ -74,7 +82,7 @@ type dir struct {
 // directory belongs to this node of this cluster, and counts the start at now. Errors say what to do. The caller closes
 // the dir.
 func openDir(path, clusterID string, node session.Node, now time.Time) (*dir, error) {
-	d, err := holdDir(path, identityRecord{Format: identityFormat, ClusterID: clusterID, Node: node}, now)
+	d, err := holdDir(path, identityRecord{Format: plainFormat, ClusterID: clusterID, Node: node}, now)
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", path, err)
 	}
@@ -106,10 +114,11 @@ func holdDir(path string, want identityRecord, now time.Time) (*dir, error) {
 	return d, nil
 }
 
-// admit writes to disk that the node may take part in Raft, with the directories of the cluster's founders.
-func (d *dir) admit(founders directories) error {
+// admit writes to disk that the node may take part in Raft, with the directories of the cluster's founders and the
+// feature level that all of them offered.
+func (d *dir) admit(founders directories, level uint32) error {
 	record := d.record
-	record.Founders = founders
+	record.Founders, record.Founded = founders, level
 	return d.write(record)
 }
 
@@ -117,6 +126,16 @@ func (d *dir) admit(founders directories) error {
 func (d *dir) stamped() error {
 	record := d.record
 	record.Log = d.Incarnation
+	return d.write(record)
+}
+
+// noteTree writes to disk that the cluster has a tree.
+func (d *dir) noteTree() error {
+	if d.record.Format >= treeFormat {
+		return nil
+	}
+	record := d.record
+	record.Format = treeFormat
 	return d.write(record)
 }
 
@@ -195,7 +214,7 @@ func begin(path string, want identityRecord, now time.Time) (record identityReco
 	if err != nil {
 		return identityRecord{}, 0, err
 	}
-	former, found.Format = found.Incarnation, identityFormat
+	former, found.Format = found.Incarnation, max(found.Format, want.Format)
 	// Wall-clock time keeps a node whose directory was emptied from being taken for an older process of itself.
 	found.Incarnation = max(found.Incarnation+1, uint64(max(now.UnixMilli(), 1)))
 	return found, former, remedy(writeIdentity(path, found))
@@ -218,7 +237,7 @@ func readIdentity(path string) (identityRecord, error) {
 
 // sound reports whether a node can have written r. The largest number is no incarnation, because nothing follows it.
 func (r identityRecord) sound() bool {
-	ours := r.Format >= oldestFormat && r.Format <= identityFormat
+	ours := r.Format >= oldestFormat && r.Format <= newestFormat
 	return r.Format >= 1 && r.Incarnation >= 1 && r.Incarnation < math.MaxUint64 && r.Log <= r.Incarnation &&
 		(!ours || r.Directory != 0)
 }
@@ -232,7 +251,7 @@ func errDamaged(path string) error {
 	where := "the directory that the other nodes know for this node (their logs name it)"
 	if s, ok := stampIn(filepath.Join(path, logFile)); ok {
 		line = fmt.Sprintf(`{"format":%d,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v",`+
-			`"founders":{...},"log":%d}`, identityFormat, s.Start, s.Directory, s.Start)
+			`"founders":{...},"log":%d}`, plainFormat, s.Start, s.Directory, s.Start)
 		where = "the values of its raft.db that are shown here"
 	}
 	return &unusableError{
@@ -247,10 +266,10 @@ func (r identityRecord) check(want identityRecord) error {
 	switch {
 	case r.Format < oldestFormat:
 		return fmt.Errorf("it was written by an older version (format %d, this version knows %d): use that version, "+
-			"or begin a new cluster with empty directories on all nodes", r.Format, identityFormat)
-	case r.Format > identityFormat:
+			"or begin a new cluster with empty directories on all nodes", r.Format, newestFormat)
+	case r.Format > newestFormat:
 		return fmt.Errorf("it was written by a newer version (format %d, this version knows %d): use that version",
-			r.Format, identityFormat)
+			r.Format, newestFormat)
 	case r.ClusterID != want.ClusterID:
 		return fmt.Errorf("it belongs to cluster %q, not %q: correct cluster_id or data_dir", r.ClusterID,
 			want.ClusterID)

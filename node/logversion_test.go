@@ -3,6 +3,7 @@ package node
 import (
 	"testing"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -11,12 +12,12 @@ import (
 // nodes that start again.
 func TestTheLogSaysWhatEveryMemberReads(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, nil)
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Tree.Raise = config.RaiseNever })
 		defer c.stop()
 		leads := c.leader(within)
 		c.eventually("the log version", within, func() bool {
 			for _, n := range c.nodes {
-				if n.view.LogVersion() != session.LogVersion {
+				if n.view.LogVersion() != session.AutoLogVersion {
 					return false
 				}
 			}
@@ -28,7 +29,7 @@ func TestTheLogSaysWhatEveryMemberReads(t *testing.T) {
 		next := c.leader(within, leads)
 		c.eventually("the next leader's tracker", within, func() bool {
 			tracker := next.roles.terms.tracker.Load()
-			return tracker != nil && tracker.LogVersion() == session.LogVersion
+			return tracker != nil && tracker.LogVersion() == session.AutoLogVersion
 		})
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	"golang.org/x/time/rate"
 
 	"holdfast/leader"
 	"holdfast/node/config"
@@ -110,7 +111,7 @@ func (m *meetings) meet(ctx context.Context, p config.Peer) (met raftnet.Met, vi
 // settle admits this node: the founders are on its disk before it says a word to Raft. A founder's log then begins with
 // the first configuration. The leader writes the log of a node that it takes in.
 func (m *meetings) settle(ctx context.Context, founders directories) {
-	if err := m.dir.admit(founders); err != nil {
+	if err := m.dir.admit(founders, m.admission.foundedAt()); err != nil {
 		m.fail(err)
 		return
 	}
@@ -186,10 +187,24 @@ type membership struct {
 	gone map[session.Node]int
 	// target is the entry that a node must have applied before it votes.
 	target map[session.Node]uint64
+	// complaints bounds the log lines about nodes that are not taken in.
+	complaints rate.Sometimes
 }
 
 func newMembership(m *meetings, tracker *leader.Tracker) *membership {
-	return &membership{m, tracker, map[session.Node]int{}, map[session.Node]uint64{}}
+	return &membership{
+		meetings: m, tracker: tracker, gone: map[session.Node]int{}, target: map[session.Node]uint64{},
+		complaints: rate.Sometimes{Interval: complaintInterval},
+	}
+}
+
+// refuses returns a [session.FeatureLevelError] if the node that asks is of a release without something that the
+// cluster has (W8).
+func (m *membership) refuses(node session.Node, asked asking) error {
+	if needs := m.admission.needs(); asked.offers < needs {
+		return &session.FeatureLevelError{Node: node, Offers: asked.offers, Needs: needs}
+	}
+	return nil
 }
 
 // takeIn takes in nodes on new directories until ctx ends.
@@ -207,6 +222,12 @@ func (m *membership) takeIn(ctx context.Context) {
 			asked, ok := asks[p.Node]
 			if !ok || p.Node == m.roster.self {
 				delete(m.gone, p.Node)
+				continue
+			}
+			if err := m.refuses(p.Node, asked); err != nil {
+				m.complaints.Do(func() {
+					m.logger.Warn("a node of an older release cannot take part", "node", p.Node, "reason", err)
+				})
 				continue
 			}
 			if change := m.next(ctx, p, asked); change != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"holdfast/node/watchdog"
+	"holdfast/transport/clientport"
 )
 
 // metric is one figure of /metrics: its name without the prefix, its meaning, and how it is read.
@@ -26,6 +27,7 @@ type figures struct {
 	client  clientFigures
 	stalls  watchdog.StallStats
 	replica replicaStats
+	tree    clientport.TreeStatus
 }
 
 // collector reads the node's figures when Prometheus scrapes them.

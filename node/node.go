@@ -14,12 +14,14 @@ import (
 	"golang.org/x/time/rate"
 
 	"holdfast/fsm"
+	"holdfast/leader"
 	"holdfast/learner"
 	"holdfast/node/config"
 	"holdfast/node/watchdog"
 	"holdfast/session"
 	"holdfast/transport/clientport"
 	"holdfast/transport/peerport"
+	"holdfast/tree"
 )
 
 // Options are what a node needs besides its configuration.
@@ -56,11 +58,36 @@ type Options struct {
 	// CommitTimeout is how soon a follower hears of a commit when the leader's notice of it was lost (R7). 0 is the
 	// default. A simulation spends much of its work on these messages.
 	CommitTimeout time.Duration
+	// Tree, when set, is called like Applied, and after it, for each entry with commands or clocks once the cluster has a
+	// tree: with the tree after the entry at index, and what the entry changed there.
+	Tree func(index uint64, now tree.Frozen, changes []tree.Change)
+	// Telling bounds what the node keeps to tell watches; zero values are the defaults. A simulation makes it small.
+	Telling learner.Telling
 
+	// tested is what a test changes.
+	tested tested
 	// monotonic is the watchdog's clock. A test makes it jump, as if the process had not run.
 	monotonic func() time.Time
 	// pulse aligns the looks of the node's parts.
 	pulse session.Pulse
+	// forwards, when set, is told of the streams on which the node's writes go to leaders.
+	forwards learner.ForwardEvents
+}
+
+// tested are values of a node that only a test changes.
+type tested struct {
+	// lacks makes the node one of a release without this feature level and those above it; 0 is one of this release.
+	lacks uint32
+	// logBytes takes the place of the constant; 0 is the constant.
+	logBytes uint64
+}
+
+// offers returns the newest feature level that the node can have (W8).
+func (t *tested) offers() uint32 {
+	if t.lacks > 0 {
+		return t.lacks - 1
+	}
+	return session.FeatureLevel
 }
 
 // Node is one node of a cluster: it puts the parts together, runs them and stops them. Make it with [New], and run it
@@ -137,12 +164,19 @@ func (n *Node) open() (err error) {
 	n.roster = &roster{self: n.cfg.Node, mine: mine, peers: n.cfg.Peers}
 	opened := &streams{process: session.Hello{
 		Node: n.cfg.Node, Directory: uint64(mine), Incarnation: n.dir.Incarnation,
+		LogVersion: session.LogVersion, FeatureLevel: n.options.tested.offers(),
 	}}
+	if n.options.tested.offers() == 0 {
+		opened.process.LogVersion = session.AutoLogVersion
+	}
 	n.admission = newAdmission(n.cfg.Node, mine, n.dir.record.Founders, n.roster.otherNodes())
 	n.admission.about = about{
 		names: n.roster.named, term: n.roster.term, stream: opened.newest,
 		agreement: newAgreement(n.cfg.Node, n.cfg.Compared()),
+		offers:    n.options.tested.offers(),
+		needs:     func() uint32 { return n.view.level() },
 	}
+	n.admission.founded.Store(n.dir.record.Founded)
 	if n.ports, err = bindPorts(n.cfg, n.options); err != nil {
 		return err
 	}
@@ -157,12 +191,16 @@ func (n *Node) open() (err error) {
 		return err
 	}
 	n.view.raft = n.consensus.raft
+	space := &namespace{view: n.view, wall: n.options.Clock, tracker: func() *leader.Tracker {
+		return n.roles.terms.tracker.Load()
+	}}
 	n.consensus.proposer = fsm.NewProposer(fsm.ProposerConfig{
 		Logger:  n.options.Logger,
 		Timeout: n.cfg.Raft.ApplyTimeout,
+		Clocks:  space.clocks,
 	}, n.consensus.raft)
 	n.consensus.notice.proposer.Store(n.consensus.proposer)
-	n.openRoles(opened)
+	n.openRoles(opened, space)
 	n.ports.serve(n)
 	n.health = &health{
 		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission, server: n.server,
@@ -175,6 +213,7 @@ func (n *Node) open() (err error) {
 func (n *Node) openState() {
 	state := fsm.New(fsm.Config{
 		Logger: n.options.Logger, Fatal: n.failure.fail, LogFile: filepath.Join(n.dir.Path, logFile),
+		Lacks: n.options.tested.lacks,
 	})
 	n.view = &view{State: state}
 	n.replica = &replica{
@@ -193,22 +232,29 @@ func (n *Node) openState() {
 		ReadOnly:       n.cfg.ReadOnly,
 		ReadOnlyAfter:  n.cfg.ReadOnlyAfter(),
 		Admitted:       n.belongs,
+		Coming:         func() uint32 { return n.cfg.Tree.Coming(n.admission.foundedAt()) },
 		LocalChanged:   n.options.Local,
 		Runs:           n.options.Runs,
 		Clock:          n.options.Clock,
 		LaggingWait:    n.cfg.Clients.LaggingWait,
 		Try:            n.roster.otherClients,
 		Judge:          n.replica.heed,
+		Forwards:       n.options.forwards,
+		Telling:        n.options.Telling,
 		Logger:         n.options.Logger.Named("learner"),
 	}, n.view)
 	state.Observe(n.server)
+	state.ObserveTree(treeObserver{n.server})
 	if n.options.Applied != nil {
 		state.Observe(appliedHook(n.options.Applied))
+	}
+	if n.options.Tree != nil {
+		state.ObserveTree(treeHook(n.options.Tree))
 	}
 }
 
 // openRoles makes the parts that work through Raft.
-func (n *Node) openRoles(opened *streams) {
+func (n *Node) openRoles(opened *streams, space *namespace) {
 	n.meetings = &meetings{
 		logger: n.options.Logger, interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, dir: n.dir,
 		roster: n.roster, admission: n.admission, consensus: n.consensus, applied: n.view.AppliedIndex, fail: n.failure.fail,
@@ -219,7 +265,7 @@ func (n *Node) openRoles(opened *streams) {
 		complaints: rate.Sometimes{Interval: complaintInterval},
 		terms: &terms{
 			cfg: n.cfg, options: n.options, view: n.view, consensus: n.consensus, server: n.server, streams: opened,
-			meetings: n.meetings, stalled: n.watchdog.Check,
+			meetings: n.meetings, stalled: n.watchdog.Check, namespace: space, founded: n.admission.foundedAt,
 			announce: func(leads bool) { n.ports.client.SetServing(clientport.HealthLeader, leads) },
 			handover: &handover{
 				cfg: n.cfg, pulse: n.options.pulse, logger: n.options.Logger, raft: n.consensus.raft, view: n.view,
@@ -283,6 +329,7 @@ func (n *Node) belongs() bool { return n.admission.admitted() && n.roster.member
 func (n *Node) stepOut(why error) {
 	n.watchdog.Leave(why)
 	n.consensus.layer.Leave()
+	n.consensus.watch.again() // the node's role ends
 	n.server.StepOut()
 	n.health.again()
 	n.ports.client.EndStreams()

@@ -95,6 +95,7 @@ func (p *ports) serve(n *Node) {
 		Gate:      gateConfig(n.cfg.Gate),
 		TouchWait: n.cfg.Clients.LaggingWait,
 		Clock:     n.options.Clock,
+		Super:     n.cfg.Tree.Super,
 	}, n.server, n)
 	p.peers = peerport.New(peerport.PeerConfig{
 		Logger:         n.options.Logger.Named("peer-port"),
@@ -102,7 +103,7 @@ func (p *ports) serve(n *Node) {
 		Member:         n.mayFollow,
 		MaxConnections: p.parts.peers,
 		Silence:        max(time.Minute, 4*n.cfg.Sessions.HeartbeatInterval),
-	}, n)
+	}, n, n)
 	p.web = newHTTP(n)
 }
 
@@ -158,6 +159,7 @@ func clientLimits(c *config.Config, connections int) port.Limits {
 func gateConfig(c config.Gate) gate.Config {
 	return gate.Config{
 		Opens: c.MaxOpensPerSecond, Resumes: c.MaxResumesPerSecond, Touches: c.MaxTouchesPerSecond,
+		Writes:               c.MaxWritesPerSecond,
 		ArrivalsPerAddress:   c.MaxArrivalsPerSecondPerAddress,
 		ArrivalsPerPrincipal: c.MaxArrivalsPerSecondPerPrincipal,
 	}

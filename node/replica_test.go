@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -173,6 +174,20 @@ func TestAReplicaThatDiffersStepsOut(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The role loop of a node that steps out is told: its term ends at once, and not with the loop's next look.
+func TestANodeThatStepsOutLeadsNoMore(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		leads := c.leader(within)
+		leads.stepOut(errors.New("this is a test"))
+		synctest.Wait()
+		if leads.Leads() {
+			t.Error("it leads after it has stepped out")
+		}
+	})
 }
 
 // Damage of memory does not show in a digest that is kept command by command. A scrub finds it, also where nothing is

@@ -105,7 +105,7 @@ func (r *roles) follow(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, link.Close()) }()
-	return r.server.Follow(link)
+	return r.server.Follow(peerLink{link})
 }
 
 // watchLeader returns when Raft names another leader, or this node stalls.

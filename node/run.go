@@ -56,7 +56,8 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 		})
 	}
 	supervisor := &supervisor{
-		n.options.Logger, n.options.pulse, n.watchdog, n.consensus, n.roles.terms.handover, n.dir.presence, n.health,
+		n.options.Logger, n.options.pulse, n.watchdog, n.consensus, n.roles.terms.handover, n.dir, n.health,
+		n.view.level,
 	}
 	rooms := []fullness{
 		{of: "cluster", read: n.view.Usage}, {of: "node's local sessions", read: n.server.LocalUsage},
@@ -72,6 +73,9 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	start("admission", func() error { return n.meetings.run(ctx) })
 	start("directory", func() error { return supervisor.watchDirectory(ctx) })
 	start("watchdog", func() error { return supervisor.watch(ctx) })
+	start("snapshots", func() error {
+		return n.consensus.stores.size.snapshots(ctx, n.consensus.raft, n.options.Logger)
+	})
 	start("scrub", func() error { return n.replica.scrub(ctx) })
 	start("succession", func() error { return n.successor.run(ctx, n.consensus) })
 	start("roles", func() error { return n.roles.run(ctx) })

@@ -13,24 +13,29 @@ import (
 // checkedSnapshots keeps no snapshot that this node cannot read. Once Raft has written a snapshot from another node, it
 // drops older snapshots, and restores the state from the new one after that. An unreadable snapshot would end the node,
 // and the node could not start again.
-type checkedSnapshots struct{ raft.SnapshotStore }
+type checkedSnapshots struct {
+	raft.SnapshotStore
+	// completed, if set, is called with the index of each complete snapshot, before Raft cuts its log.
+	completed func(index uint64)
+}
 
 // Create begins a snapshot, which is checked as it is written unless it is this node's own.
 //
 //nolint:revive // argument-limit: the interface is Raft's
-func (c checkedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration,
+func (c *checkedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration,
 	configured uint64, trans raft.Transport,
 ) (raft.SnapshotSink, error) {
 	sink, err := c.SnapshotStore.Create(version, index, term, servers, configured, trans)
 	if err != nil {
 		return nil, err
 	}
-	return &checkedSink{SnapshotSink: sink, index: index, term: term}, nil
+	return &checkedSink{SnapshotSink: sink, completed: c.completed, index: index, term: term}, nil
 }
 
 // checkedSink is a snapshot on its way to the disk. Like any sink it belongs to one goroutine.
 type checkedSink struct {
 	raft.SnapshotSink
+	completed   func(index uint64)
 	index, term uint64
 	// own is set for a snapshot of this node's own state.
 	own bool
@@ -64,7 +69,11 @@ func (s *checkedSink) Close() error {
 			return errors.Join(err, s.SnapshotSink.Cancel())
 		}
 	}
-	return s.SnapshotSink.Close()
+	err := s.SnapshotSink.Close()
+	if err == nil && s.completed != nil {
+		s.completed(s.index)
+	}
+	return err
 }
 
 // Cancel drops the snapshot.

@@ -32,8 +32,10 @@ type supervisor struct {
 	watchdog  *watchdog.Watchdog
 	consensus *consensus
 	handover  *handover
-	presence  *presence
+	dir       *dir
 	health    *health
+	// level returns the feature level of the cluster (W8 of the tree).
+	level func() uint32
 }
 
 // watch has the watchdog look at each period, and obeys, until ctx ends.
@@ -93,8 +95,8 @@ func (s *supervisor) obey(f watchdog.Finding) {
 	}
 }
 
-// watchDirectory tells the watchdog at each period whether the data directory is still in its place, until ctx ends. A
-// look that hangs means a disk that hangs.
+// watchDirectory tells the watchdog at each period whether the data directory is still in its place, until ctx ends. It
+// notes there that the cluster has a tree. A look that hangs means a disk that hangs.
 func (s *supervisor) watchDirectory(ctx context.Context) error {
 	ticker := s.pulse.Ticker(s.watchdog.Period)
 	defer ticker.Stop()
@@ -105,9 +107,16 @@ func (s *supervisor) watchDirectory(ctx context.Context) error {
 			return nil
 		}
 		number := s.watchdog.Begin(watchdog.OnDisk, "looking at the data directory")
-		err := s.presence.check()
+		err := s.dir.presence.check()
+		var failed error
+		if err == nil && s.level() > 0 {
+			failed = s.dir.noteTree()
+		}
 		s.watchdog.End(number)
 		s.watchdog.Directory(err)
+		if failed != nil && s.dir.presence.check() == nil { // otherwise the directory has gone meanwhile
+			return failed
+		}
 	}
 }
 

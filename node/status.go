@@ -32,6 +32,7 @@ func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
 		MaxSessions:      used.Capacity.MaxSessions,
 		StateBytes:       used.Bytes,
 		MaxStateBytes:    used.Capacity.MaxBytes,
+		Tree:             n.treeStatus(),
 	}
 	if _, id := r.LeaderWithID(); id != "" {
 		if leads, ok := n.roster.peerBehind(id); ok {
@@ -45,6 +46,19 @@ func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
 	}
 	s.Warning = n.health.warning()
 	return s, nil
+}
+
+// treeStatus describes the tree as this node has applied it.
+func (n *Node) treeStatus() clientport.TreeStatus {
+	now := n.view.Tree()
+	if now == nil {
+		return clientport.TreeStatus{}
+	}
+	ephemerals, bytes := now.Root.Sizes()
+	return clientport.TreeStatus{
+		FeatureLevel: now.Level, Entries: uint64(now.Root.Len()), Ephemerals: uint64(ephemerals),
+		Bytes: uint64(bytes) + now.Writers.Held(), Watches: uint64(n.server.Stats().Watches),
+	}
 }
 
 func (n *Node) role() clientport.Role {

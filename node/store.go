@@ -36,7 +36,9 @@ type stores struct {
 	guard     *guardedStore
 	logs      *anchoredLogs
 	stable    raft.StableStore
-	snapshots raft.SnapshotStore
+	snapshots *checkedSnapshots
+	// size is that of the log.
+	size *logSize
 	// origins is the store below snapshots.
 	origins *snapshotStore
 }
@@ -73,10 +75,11 @@ func openStores(d *dir, logger hclog.Logger, guard *guardedStore, disk diskOptio
 	if disk != nil {
 		guard.logs, guard.stable = disk(bolt, bolt)
 	}
-	logs := &anchoredLogs{LogStore: &entryCache{LogStore: guard}}
+	size := &logSize{}
+	logs := &anchoredLogs{LogStore: &entryCache{LogStore: sizedLogs{guard, size}}}
 	return &stores{
-		bolt: bolt, guard: guard, logs: logs, stable: guard, snapshots: checkedSnapshots{origins},
-		origins: origins,
+		bolt: bolt, guard: guard, logs: logs, stable: guard, snapshots: &checkedSnapshots{SnapshotStore: origins},
+		origins: origins, size: size,
 	}, nil
 }
 

@@ -254,10 +254,16 @@ func (s *successor) report(ctx context.Context, r result) {
 
 // look asks the address of the leader whether a process there leads.
 func (s *successor) look(ctx context.Context, c *consensus, look succession.Look) succession.Finding {
-	out, err := s.ask(ctx, c, look.Leader, inquiry{Look: true, Term: look.Term}, time.Until(look.Until))
+	return finding(s.ask(ctx, c, look.Leader, inquiry{Look: true, Term: look.Term}, time.Until(look.Until)))
+}
+
+// finding returns what the outcome of a look says.
+func finding(out reply, err error) succession.Finding {
 	switch {
 	case errors.Is(err, raftnet.ErrRefused):
 		return succession.Refused
+	case errors.Is(err, raftnet.ErrFormer):
+		return succession.Former
 	case err != nil || !out.Heard:
 		return succession.Unclear
 	case out.Leads:

@@ -1,13 +1,16 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"holdfast/node/config"
+	"holdfast/node/succession"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/raftnet"
 )
 
 // quickly is how long a quick election takes on the network of these tests, with a margin.
@@ -221,6 +224,59 @@ func TestF1TheLeaderFreezes(t *testing.T) {
 		}
 		t.Logf("after %v", took)
 		c.Resume(old.name)
+	})
+}
+
+// TestWhatALookFinds: only an address that refuses the connection, and a process that says that it does not lead, are
+// evidence at once. A process of a former release may lead.
+func TestWhatALookFinds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		out  reply
+		err  error
+		want succession.Finding
+	}{
+		"nobody listens":   {reply{}, fmt.Errorf("asking: %w", raftnet.ErrRefused), succession.Refused},
+		"a former release": {reply{}, fmt.Errorf("asking: %w", raftnet.ErrFormer), succession.Former},
+		"no answer":        {reply{}, context.DeadlineExceeded, succession.Unclear},
+		"not understood":   {reply{Leads: true}, nil, succession.Unclear},
+		"leads":            {reply{Heard: true, Leads: true}, nil, succession.Leading},
+		"does not lead":    {reply{Heard: true}, nil, succession.NotLeading},
+	} {
+		if got := finding(tt.out, tt.err); got != tt.want {
+			t.Errorf("%s: found %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// TestOnlyMembersAreAnswered: a node tells only members, on the directories that the configuration names, and answers
+// no malformed inquiry.
+func TestOnlyMembersAreAnswered(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		leads, term := c.settled()
+		other := c.others(leads)[0]
+		from, on := other.cfg.Node, other.admission.mine
+		looks := fmt.Sprintf(`{"look":true,"term":%d}`, term)
+		for name, tt := range map[string]struct {
+			from session.Node
+			on   raftnet.Directory
+			in   string
+			want string
+		}{
+			"a look":             {from, on, looks, `{"heard":true,"leads":true}`},
+			"a later term":       {from, on, fmt.Sprintf(`{"look":true,"term":%d}`, term+1), `{"heard":true}`},
+			"a question":         {from, on, fmt.Sprintf(`{"leader":1,"term":%d}`, term), `{"heard":true}`},
+			"another directory":  {from, on + 1, looks, ""},
+			"no directory":       {from, 0, looks, ""},
+			"not in the cluster": {9, on, looks, ""},
+			"no inquiry":         {from, on, "look", ""},
+			"an empty inquiry":   {from, on, "", ""},
+		} {
+			if got := string(leads.successor.answer(tt.from, tt.on, []byte(tt.in))); got != tt.want {
+				t.Errorf("%s: answered %q, want %q", name, got, tt.want)
+			}
+		}
 	})
 }
 

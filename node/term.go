@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"golang.org/x/time/rate"
 
 	"holdfast/leader"
 	"holdfast/learner"
@@ -31,11 +32,16 @@ type terms struct {
 	meetings  *meetings
 	handover  *handover
 	stalled   func() error
+	namespace *namespace
+	// founded returns the feature level that all founders of the cluster offered (W8).
+	founded func() uint32
 	// announce tells the client port whether this node leads.
 	announce func(bool)
 
 	// newest is the newest round of the newest term that this node led.
 	newest ledRounds
+	// complaints bounds the log lines about nodes of older releases.
+	complaints rate.Sometimes
 	// tracker is the tracker of the term that this node leads, nil while it leads none.
 	tracker atomic.Pointer[leader.Tracker]
 	// awaited is closed and replaced after tracker has changed.
@@ -119,7 +125,7 @@ func (t *terms) lead(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { t.followSelf(ctx, tracker) })
 	wg.Go(func() { newMembership(t.meetings, tracker).takeIn(ctx) })
-	wg.Go(func() { t.setCapacity(ctx, tracker) })
+	wg.Go(func() { t.proposeValues(ctx, begun.Term, tracker) })
 	wg.Go(func() { t.handover.whenUnanswered(ctx, tracker) })
 	wg.Go(func() {
 		t.awaitLoss(ctx)
@@ -144,9 +150,13 @@ func (t *terms) configure(term uint64) leader.Config {
 		Room:           t.view.Room,
 		Part:           t.view.PartOfRequests,
 		Written:        t.view.LogVersion,
-		Logger:         t.options.Logger,
-		Clock:          t.options.Clock,
-		Ask:            t.meetings.askStream,
+		Tree: leader.Tree{
+			LogClock: t.namespace.clock(), Reap: t.namespace.reap, Weight: t.namespace.weight, Level: t.view.level,
+		},
+		Logger: t.options.Logger,
+		Clock:  t.options.Clock,
+		Ask:    t.meetings.askStream,
+		Writes: writesOf(t.view),
 	}
 	if heard := t.options.Heard; heard != nil {
 		cfg.Heard = func(from session.Node, sent time.Time) { heard(term, from, sent) }
@@ -183,6 +193,10 @@ func (t *terms) begin(ctx context.Context) (session.Result, error) {
 		return session.Result{}, err
 	}
 	begin.Nonce = binary.LittleEndian.Uint64(nonce[:])
+	if now := t.view.Tree(); now != nil {
+		limits := t.cfg.Tree.Limits()
+		begin.Level, begin.Limits = now.Level, &limits // W8
+	}
 	result, err := t.consensus.proposer.Propose(ctx, begin)
 	switch {
 	case err != nil:
@@ -223,8 +237,10 @@ func (t *terms) followPipe(ctx context.Context, tracker *leader.Tracker) error {
 	p := newPipe(ctx)
 	var wg sync.WaitGroup
 	var served error
-	wg.Go(func() { served = errors.Join(tracker.Follow(p.ctx, t.streams.next(), leaderEnd{p}), p.Close()) })
-	err := errors.Join(t.server.Follow(learnerEnd{p}), p.Close())
+	hello := t.streams.next()
+	wg.Go(func() { served = errors.Join(tracker.Follow(p.ctx, hello, leaderEnd{p}), p.Close()) })
+	forward := session.ForwardHello{Node: hello.Node, Incarnation: hello.Incarnation, Term: tracker.Term()}
+	err := errors.Join(t.server.Follow(ownLink{learnerEnd{p}, tracker, forward}), p.Close())
 	wg.Wait()
 	return errors.Join(err, served)
 }
@@ -236,7 +252,15 @@ func (t *terms) follow(ctx context.Context, hello session.Hello, link peerport.L
 		return &session.NotLeaderError{}
 	}
 	err := tracker.Follow(ctx, hello, link)
+	lacks, old := errors.AsType[*session.FeatureLevelError](err)
 	switch {
+	case old:
+		t.complaints.Do(func() { t.options.Logger.Warn("a node of an older release cannot follow", "reason", lacks) })
+		return &session.FieldError{
+			Field: "hello.feature_level",
+			Limit: fmt.Sprintf("at least %d, which the cluster has for good: run the release of the other nodes on node %d",
+				lacks.Needs, lacks.Node),
+		}
 	case errors.Is(err, leader.ErrTermOver):
 		return &session.NotLeaderError{}
 	case errors.Is(err, leader.ErrDirectory):

@@ -7,6 +7,7 @@ import (
 
 	"holdfast/fsm"
 	"holdfast/node/config"
+	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/transport/raftnet"
 )
@@ -17,14 +18,20 @@ func TestWhatTheLeaderSendsIsLetThrough(t *testing.T) {
 	if got := 2 * fsm.DefaultEntryBytes; got > raftnet.MaxField {
 		t.Errorf("twice an entry is %d bytes, a field at most %d", got, raftnet.MaxField)
 	}
+	if got := session.MaxCommandBytes + fsm.DefaultEntryBytes; got > raftnet.MaxField {
+		t.Errorf("the largest command and an entry are %d bytes, a field at most %d", got, raftnet.MaxField)
+	}
 	if got := 2 * maxAppendEntries; got > raftnet.MaxItems {
 		t.Errorf("twice the entries of a request are %d, a list has at most %d", got, raftnet.MaxItems)
 	}
 	if got := 2 * (raftnet.MaxRequest + fsm.DefaultEntryBytes); got > raftnet.MaxMessage {
 		t.Errorf("twice the entries of a request are %d bytes, a message at most %d", got, raftnet.MaxMessage)
 	}
-	if got := maxAppendEntries * fsm.DefaultEntryBytes; got > 32<<20 {
-		t.Errorf("Raft sets %d bytes of entries aside for a request, want at most 32 MiB", got)
+	if got := maxAppendEntries * fsm.DefaultEntryBytes; got > 16<<20 {
+		t.Errorf("Raft reads %d bytes of full entries for a request, want at most 16 MiB", got)
+	}
+	if got := maxAppendEntries * session.MaxCommandBytes; got > 96<<20 {
+		t.Errorf("Raft reads %d bytes of the largest commands for a request, want at most 96 MiB", got)
 	}
 }
 

@@ -3,8 +3,8 @@ package session
 import "time"
 
 // Command is a change of the replicated state: [OpenSession], [MoveSession], [MoveSessions], [CloseSessions],
-// [ForgetRequests], [Configure], [SetCapacity], [SetLogVersion], [ClaimIDs] or [UpgradeSession]. The state machine has
-// no clock and no randomness, so a command carries what it needs of either.
+// [ForgetRequests], [Configure], [SetCapacity], [SetLogVersion], [ClaimIDs], [UpgradeSession], [Tick] or
+// [TreeCommand]. The state machine has no clock and no randomness, so a command carries what it needs of either.
 type Command interface{ command() }
 
 func (OpenSession) command()    {}
@@ -17,6 +17,7 @@ func (SetCapacity) command()    {}
 func (SetLogVersion) command()  {}
 func (ClaimIDs) command()       {}
 func (UpgradeSession) command() {}
+func (Tick) command()           {}
 
 // OpenSession makes a session; the state machine assigns its id and attachment. A request id that the state remembers
 // answers with the session of its first open if that session is still alive, and changes nothing (O2).
@@ -27,6 +28,9 @@ type OpenSession struct {
 	Timeout   time.Duration
 	Labels    Labels
 	RequestID RequestID
+	// Instance is the client process that opens the session, with attempt 0; 0 from releases that do not say it. Such a
+	// session may not write before its first move (X5).
+	Instance uint64
 }
 
 // MoveSession sets a session's owner and gives the session a new attachment (M1).
@@ -73,6 +77,9 @@ type CloseSessions struct {
 	MS uint64
 	// Sessions are at most [MaxCloseBatch].
 	Sessions []Closing
+	// Weight is how much work the command makes in the tree, as the leader's state counts it (U2). The log does not have
+	// it.
+	Weight int
 }
 
 // Closing names a session to end.

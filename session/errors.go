@@ -32,12 +32,19 @@ var (
 	ErrReadOnly = errors.New("node is read-only")
 	// ErrOutcomeUnknown: the request may or may not take effect. A client retries with the same request id, or resumes.
 	ErrOutcomeUnknown = errors.New("outcome is unknown")
+	// ErrNoTree: the cluster's feature level has no tree yet (W8). Nothing was done.
+	ErrNoTree = errors.New("the cluster's feature level has no tree")
+	// ErrNoInstance: no client process is known for the session, which therefore may not write. A client resumes it once
+	// (X5).
+	ErrNoInstance = errors.New("the session has to be resumed once before it writes")
 	// ErrLimit: see [LimitError].
 	ErrLimit = errors.New("over a limit")
 	// ErrInvalid: see [FieldError].
 	ErrInvalid = errors.New("invalid argument")
 	// ErrWrongCluster: the peer belongs to another cluster, or is no member of this cluster.
 	ErrWrongCluster = errors.New("peer is not of this cluster")
+	// ErrLocalSession: the session is local, and may not be upgraded to write (U4).
+	ErrLocalSession = errors.New("session is local, and this cluster does not upgrade local sessions")
 	// ErrClosed: the caller has closed the object that it uses.
 	ErrClosed = errors.New("closed")
 )

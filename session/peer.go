@@ -15,16 +15,28 @@ type Hello struct {
 	Incarnation, Stream uint64
 	// LogVersion is the node's [LogVersion], PeerVersion its [PeerVersion], each 0 for a release without one.
 	LogVersion, PeerVersion uint32
+	// FeatureLevel is what the node's release can do (W8), 0 for a release without one.
+	FeatureLevel uint32
 }
 
 // PeerVersion is the newest form of messages between nodes that this release reads. Version 1 has many requests or
-// replies in one message; a node of a release without a version is sent one in each.
+// replies in one message, and requests to resume many sessions ([ResumesRequest]). A node of a release without a
+// version is sent one request or reply in each message, for one session.
 const PeerVersion = 1
 
 // LogVersion is the newest form of log entries that this release reads. Version 1 has [SetCapacity] and
-// [MoveSession.Named], version 2 [SetLogVersion] and [MoveSessions]. A leader writes these only when the releases of
-// all members read them, so a rolling update stops no node.
-const LogVersion = 2
+// [MoveSession.Named], version 2 [SetLogVersion] and [MoveSessions], version 3 [TreeCommand], the clocks of entries,
+// and the opener's instance. A leader writes these only when the releases of all members read them, so a rolling update
+// stops no node.
+//
+// A leader goes beyond AutoLogVersion only when its operator allows it: otherwise the last restart of an upgrade would
+// make it impossible to go back (W8).
+const (
+	LogVersion     = 3
+	AutoLogVersion = 2
+	// TreeLogVersion is the first with the tree.
+	TreeLogVersion = 3
+)
 
 // Newer reports whether h is a newer stream of its node than o.
 func (h Hello) Newer(o Hello) bool {
@@ -57,6 +69,9 @@ type Heartbeat struct {
 	// Compared is the outcome of the newest comparison (D2). It includes every answer on this stream that came before
 	// the heartbeat.
 	Compared Comparison
+	// Committed is an index that was committed when the leader sent the heartbeat (G6); 0 from a release that does not
+	// send it.
+	Committed uint64
 }
 
 // NoVote is the [Heartbeat.VotesFrom] of a node that may not vote yet.
@@ -98,6 +113,8 @@ type Welcome struct {
 	Leader Node
 	// PeerVersion is the leader's [PeerVersion], 0 for a release without one.
 	PeerVersion uint32
+	// FeatureLevel is the cluster's, as the leader has applied it (W8).
+	FeatureLevel uint32
 }
 
 // LearnerMessage is a learner's message on a stream after its [Hello]: exactly one field is set.

@@ -27,6 +27,9 @@ type OpenRequest struct {
 	MS uint64
 	// Local asks for a session that the node alone knows. Such an open never goes to the leader.
 	Local bool
+	// Instance is the client process that opens the session (X5), 0 from a client that does not say. A session without an
+	// instance may not write before its first resume.
+	Instance uint64
 }
 
 // ResumeRequest moves a session to the node that asks (M1).

@@ -35,6 +35,8 @@ type Resumed struct {
 	Attachment uint64
 	// SafeFor is the promise (S3), counted from the moment the client sent the request; negative means no promise.
 	SafeFor time.Duration
+	// Applied and Floor are those of a [Grant].
+	Applied, Floor uint64
 	// Err is the refusal.
 	Err error
 }

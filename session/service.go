@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"time"
+
+	"holdfast/tree"
 )
 
 // Service is what a node offers its clients. Safe for concurrent use.
@@ -21,6 +23,10 @@ type Service interface {
 	// AllocateIDs claims a block of ids, which no session and no other claim of the cluster ever gets (O3). It returns
 	// the first id; the others follow it. A repeat claims another block.
 	AllocateIDs(ctx context.Context, r ClaimRequest) (first ID, err error)
+	// WatchSessions tells of global sessions that are opened, moved and ended, in the order of their stamps and a batch at
+	// a time, until ctx ends or tell returns an error, which it returns. The first batch is a stamp alone, or a Lost. It
+	// returns [ErrNoTree] below feature level 1, and the refusals of reads of the tree.
+	WatchSessions(ctx context.Context, w SessionWatch, tell func([]SessionTold) error) error
 }
 
 // Events is told what happens to the sessions of one connection. Its methods return at once and are safe for concurrent
@@ -49,7 +55,12 @@ type Connection interface {
 	// Upgrade makes a local session of the node global, whichever connection serves it (L7). The upgrade of a global
 	// session changes nothing.
 	Upgrade(ctx context.Context, t Token) (Grant, error)
+	// Tree begins the tree's part of the connection. The caller closes it before Disconnect. principals are whom the node
+	// vouches for (P1 of the tree); they must not be modified. notify is told that Next may have something: it must return
+	// at once and not use the connection.
+	Tree(principals []tree.Principal, notify func()) TreeConnection
 	// Disconnect ends the connection. Its sessions stay attached to the node until they are resumed, closed or expire.
+	// What was started and waits for this node's state, before anything was asked of a leader, ends with [ErrClosed].
 	Disconnect()
 }
 
@@ -67,7 +78,8 @@ type Requester interface {
 	// wait for something that is not in the log: the caller calls Open, Resume or Close for it.
 	Start(r Request, done func(Grant, error)) bool
 	// StartResumes begins to move global sessions to this connection, each as Resume would, and returns at once. done is
-	// told what became of each session, in their order, as the done of Start is told.
+	// told what became of each session, in their order, as the done of Start is told. A session whose upgrade is under
+	// way at the node is LAGGING at once, where Resume would wait for the upgrade.
 	StartResumes(r ResumesRequest, done func([]Resumed))
 }
 
@@ -86,6 +98,9 @@ type Grant struct {
 	Token   Token
 	// SafeFor is the promise (S3), counted from the moment the client sent the request; negative means no promise.
 	SafeFor time.Duration
+	// Applied is the number of the session's newest write that was taken, Floor the one up to which results are gone;
+	// after a resume alone (X4).
+	Applied, Floor uint64
 }
 
 // Touched is the outcome of a touch.

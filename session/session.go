@@ -1,6 +1,10 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"holdfast/tree"
+)
 
 // Session is a replicated fact, or, when local, a fact that its owner alone knows. It is never a connection and never a
 // deadline.
@@ -76,6 +80,21 @@ type Certificate struct {
 	Credited time.Duration
 	// EndedAt is the wall clock of the deciding leader; for people only.
 	EndedAt time.Time
+	// Left is what the session left behind in the tree.
+	Left Left
+}
+
+// Left is what a session left behind in the tree when it ended (X9, U1, U3). All of it is 0 for a local session, and
+// for one that ended before the cluster had a tree.
+type Left struct {
+	// Instance is the client process that had the session last. A write of that process took effect if its number is
+	// above Floor and at most Applied, and it was not a void. A number above Applied never did. Of other numbers, and of
+	// those of other processes up to Applied, nothing is known any more.
+	Instance, Applied, Floor uint64
+	// Ephemerals counts the entries that went with the session, those with a lock-delay included (F2 of the tree).
+	Ephemerals uint64
+	// Will is what became of the session's will.
+	Will tree.WillFate
 }
 
 // Member is one node of the newest Raft configuration that a node knows.

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"holdfast/client"
+	"holdfast/client/recipes"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 )
@@ -79,6 +80,8 @@ func (t *target) advice(err error) string {
 	case errors.Is(err, session.ErrMoved):
 		return "Use the session's newest token. Or take the session over from its present holder: " +
 			"\"holdfast session hold --token-file FILE\" resumes it with an older token too."
+	case errors.Is(err, recipes.ErrBusy):
+		return "\"holdfast lock show NAME\" says who holds a lock."
 	case errors.Is(err, session.ErrLagging):
 		return "Ask again a little later, or ask other nodes with --endpoints. If the error stays, this cluster did " +
 			"not issue the token: use the newest token as it was printed."

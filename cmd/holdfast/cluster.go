@@ -32,6 +32,11 @@ type statusView struct {
 	MaxSessions      uint64       `json:"max_sessions,omitempty"`
 	StateBytes       uint64       `json:"state_bytes"`
 	MaxStateBytes    uint64       `json:"max_state_bytes,omitempty"`
+	FeatureLevel     uint32       `json:"feature_level"`
+	TreeEntries      uint64       `json:"tree_entries,omitempty"`
+	TreeEphemerals   uint64       `json:"tree_ephemerals,omitempty"`
+	TreeBytes        uint64       `json:"tree_bytes,omitempty"`
+	Watches          uint64       `json:"watches,omitempty"`
 	Ready            bool         `json:"ready"`
 	NotReadyBecause  string       `json:"not_ready_because,omitempty"`
 	Warning          string       `json:"warning,omitempty"`
@@ -48,7 +53,8 @@ func (c *cli) clusterStatus() *cobra.Command {
 MODE is read-write while the node knows a leader with a quorum. Otherwise MODE is read-only or
 no leader, depending on the node's setting read_only. SESSIONS and STATE show use and limit:
 max_sessions bounds SESSIONS, and max_state_bytes bounds STATE, the memory that the replicated
-state takes.
+state takes. TREE has the number of entries and the bytes of their data, and no in a cluster
+without a tree. WATCHES are those of the node's clients.
 
 The line of a node that does not answer says why. The exit code then is 1, or 3 when no node
 answers.`,
@@ -77,7 +83,7 @@ func (c *cli) status(ctx context.Context, cl *client.Client) error {
 	wg.Wait()
 	headers := []string{
 		"ENDPOINT", "NODE", "ROLE", "MODE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "STATE",
-		"ATTACHED", "READY", "VERSION",
+		"ATTACHED", "TREE", "WATCHES", "READY", "VERSION",
 	}
 	if err := c.out.print(views, func() string { return columns(headers, rows) }); err != nil {
 		return err
@@ -122,8 +128,17 @@ func viewStatus(endpoint string, st client.Status) statusView {
 		SessionsGlobal: st.Global, SessionsLocal: st.Local, SessionsAttached: st.Attached,
 		MaxSessions: st.MaxSessions, StateBytes: st.StateBytes, MaxStateBytes: st.MaxStateBytes,
 		Ready: st.Ready, NotReadyBecause: st.NotReadyBecause, Warning: st.Warning, StateDigest: st.StateDigest,
-		Version: st.Version,
+		Version: st.Version, FeatureLevel: st.FeatureLevel, TreeEntries: st.TreeEntries,
+		TreeEphemerals: st.TreeEphemerals, TreeBytes: st.TreeBytes, Watches: st.Watches,
 	}
+}
+
+// treeText says how large the tree is.
+func treeText(v *statusView) string {
+	if v.FeatureLevel == 0 {
+		return "no"
+	}
+	return number(v.TreeEntries) + "/" + bytesText(v.TreeBytes)
 }
 
 // modeText is empty when a node did not say its mode.
@@ -136,7 +151,9 @@ func modeText(m session.Mode) string {
 
 // silentRow is the row of an endpoint that gave no status.
 func silentRow(endpoint, cause string) []string {
-	return []string{endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: " + cause, "-"}
+	return []string{
+		endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: " + cause, "-",
+	}
 }
 
 func statusRow(v *statusView) []string {
@@ -154,7 +171,8 @@ func statusRow(v *statusView) []string {
 	return []string{
 		v.Endpoint, number(v.Node), v.Role, orDash(v.Mode), number(v.Term), leader, number(v.CommitIndex),
 		number(v.AppliedIndex), share(v.SessionsGlobal, v.MaxSessions, number),
-		share(v.StateBytes, v.MaxStateBytes, bytesText), number(v.SessionsAttached), ready, orDash(v.Version),
+		share(v.StateBytes, v.MaxStateBytes, bytesText), number(v.SessionsAttached), treeText(v),
+		number(v.Watches), ready, orDash(v.Version),
 	}
 }
 

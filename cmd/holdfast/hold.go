@@ -74,9 +74,11 @@ type holder struct {
 	// get opens or resumes the session, and end ends it when the user interrupts the command.
 	get func(context.Context, *client.Client) (*client.Session, error)
 	end func(*client.Session, context.Context) error
+	// first runs once the session is there, if it is not nil. If it fails, the command closes the session and fails.
+	first func(context.Context, *client.Session) error
 }
 
-// hold gets the session and prints its events until the session or ctx ends. If ctx ends first, hold ends the session.
+// hold gets the session and prints its events until the session or ctx ends.
 func (h *holder) hold(ctx context.Context) error {
 	places := make(chan place, 1)
 	cl, err := h.target.client(client.Config{
@@ -101,6 +103,16 @@ func (h *holder) hold(ctx context.Context) error {
 		fmt.Sprintf("id     %v\ntoken  %s", s.ID(), formatToken(s.Token()))); err != nil {
 		return err
 	}
+	if h.first != nil {
+		if err := h.first(ctx, s); err != nil {
+			return h.leave(ctx, s, err)
+		}
+	}
+	return h.follow(ctx, s)
+}
+
+// follow prints the events of a session until it or ctx ends. If ctx ends first, follow ends the session.
+func (h *holder) follow(ctx context.Context, s *client.Session) error {
 	for {
 		select {
 		case e, ok := <-s.Events():

@@ -19,7 +19,12 @@ type printer struct {
 	stdout, stderr io.Writer
 	// format is table or json once check has passed.
 	format string
+	// terminal says that people read the standard output.
+	terminal bool
 }
+
+// formatJSON is the format for programs.
+const formatJSON = "json"
 
 // register adds the flag that all commands share.
 func (p *printer) register(root *cobra.Command) {
@@ -29,7 +34,7 @@ func (p *printer) register(root *cobra.Command) {
 
 // check returns a usage error for an unknown format.
 func (p *printer) check() error {
-	if p.format != "table" && p.format != "json" {
+	if p.format != "table" && p.format != formatJSON {
 		return usage("-o %q: want table or json", p.format)
 	}
 	return nil
@@ -37,7 +42,7 @@ func (p *printer) check() error {
 
 // print writes v as JSON or the text, as the user asked.
 func (p *printer) print(v any, text func() string) error {
-	if p.format == "json" {
+	if p.format == formatJSON {
 		return writeJSON(p.stdout, v, "  ")
 	}
 	return writeText(p.stdout, text())
@@ -45,7 +50,7 @@ func (p *printer) print(v any, text func() string) error {
 
 // printLine writes v as one line of JSON or the text, as the user asked.
 func (p *printer) printLine(v any, text string) error {
-	if p.format == "json" {
+	if p.format == formatJSON {
 		return writeJSON(p.stdout, v, "")
 	}
 	return writeText(p.stdout, text)

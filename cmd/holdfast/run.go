@@ -42,7 +42,7 @@ type cli struct {
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &cli{stdin: stdin, out: &printer{stdout: stdout, stderr: stderr}, target: &target{}}
+	c := &cli{stdin: stdin, out: &printer{stdout: stdout, stderr: stderr, terminal: isTerminal(stdout)}, target: &target{}}
 	root := c.root() //nolint:contextcheck // the commands get ctx from ExecuteContextC
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -53,6 +53,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
+	}
+	if program, ok := errors.AsType[exitError](err); ok {
+		return program.code
 	}
 	c.out.complain("holdfast: %v\n", oneLine(err))
 	_, isUsage := errors.AsType[usageError](err)
@@ -83,27 +86,35 @@ func buildVersion() string {
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
-		Short: "Keep sessions alive in a Holdfast cluster",
-		Long: `Keep sessions alive in a Holdfast cluster, and inspect them.
+		Short: "Sessions of a Holdfast cluster, and the tree that hangs on them",
+		Long: `Keep sessions alive in a Holdfast cluster, and use the tree of entries that hang on them.
 
 Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reachable.`,
 		Example: `  holdfast session hold --timeout 10s --label service=web
   holdfast session ls --label service=web
+  holdfast create /services/web1 10.0.0.7:80 --parents --ephemeral --hold
+  holdfast watch --recursive /services
+  holdfast lock backup -- ./backup.sh
   holdfast cluster status --endpoints localhost:7400,localhost:7410,localhost:7420`,
 		Version:       buildVersion(),
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.out.check() },
 	}
 	c.target.register(root, os.Getenv(endpointsVariable), os.Getenv(principalVariable))
+	c.target.digest = os.Getenv(digestVariable)
 	c.out.register(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagRefused(err) })
 	root.AddCommand(group("session", "Open, keep alive, show and close sessions",
 		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionUpgrade(), c.sessionClose(), c.sessionList(),
-		c.sessionShow()),
+		c.sessionShow(), c.sessionWatch()),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers()),
 		c.ping(),
 		group("id", "Decode, encode, make and allocate ids",
 			idDecode(c.out), idEncode(c.out), idNew(c.out), idZXID(c.out), c.idAllocate()))
+	inTree := &treeCommands{c}
+	held := holds{inTree}
+	root.AddCommand(held.lock(), held.elect(), held.register())
+	root.AddCommand(inTree.all()...)
 	c.watch(root)
 	return root
 }

@@ -153,12 +153,22 @@ func canonical(t *testing.T, s string) string {
 // closedPort returns an address without a listener.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	return closedPorts(t, 1)[0]
+}
+
+// closedPorts returns different addresses at which nobody listens.
+func closedPorts(t *testing.T, count int) []string {
+	t.Helper()
+	addresses := make([]string, count)
+	for i := range addresses {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() // at the end: a port that is closed already may be given again
+		addresses[i] = l.Addr().String()
 	}
-	_ = l.Close()
-	return l.Addr().String()
+	return addresses
 }
 
 func TestClusterStatus(t *testing.T) {
@@ -170,18 +180,20 @@ func TestClusterStatus(t *testing.T) {
 	wide := len(n.address)
 	wantOutput(t, strings.Replace(stdout, n.address, strings.Repeat("x", wide), 1),
 		"ENDPOINT"+strings.Repeat(" ", wide-8)+
-			"  NODE  ROLE      MODE       TERM  LEADER  COMMIT  APPLIED  SESSIONS  STATE    ATTACHED  READY          "+
-			"    VERSION\n"+
+			"  NODE  ROLE      MODE       TERM  LEADER  COMMIT  APPLIED  SESSIONS  STATE    ATTACHED  TREE      WATCHES"+
+			"  READY              VERSION\n"+
 			strings.Repeat("x", wide)+
-			"  1     follower  read-only  3     2       99      98       5/100     1.5K/2G  2         no: no good "+
-			"round  v1")
+			"  1     follower  read-only  3     2       99      98       5/100     1.5K/2G  2         12000/3M  41     "+
+			"  no: no good round  v1")
 	closed := closedPort(t)
 	code, stdout, _ = execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed, "-o", "json")
 	var views []statusView
 	if err := json.Unmarshal([]byte(stdout), &views); err != nil || len(views) != 2 {
 		t.Fatalf("%v in %s", err, stdout)
 	}
-	if code != exitFailed || views[0].Node != 1 || views[0].ClusterID != "holdfast" || views[1].Endpoint != closed ||
+	if code != exitFailed || views[0].Node != 1 || views[0].ClusterID != "holdfast" || views[0].FeatureLevel != 1 ||
+		views[0].TreeEntries != 12_000 || views[0].TreeEphemerals != 7 || views[0].TreeBytes != 3<<20 ||
+		views[0].Watches != 41 || views[1].Endpoint != closed ||
 		views[1].Error == "" {
 		t.Errorf("exit code %d, %s", code, stdout)
 	}
@@ -308,6 +320,10 @@ func TestHelpSaysWhatMatters(t *testing.T) {
 		"id new --help":        {"unique", "--datacenter", "--policy", "refuses"},
 		"session close --help": {"A token is a secret"},
 		"completion bash":      {"bash completion"},
+		"lock --help":          {"HOLDFAST_TOKEN", "/locks/NAME", "--on-lost", "SIGKILL", "for ever", "a sixth"},
+		"lock break --help":    {"fencing token", "--yes"},
+		"elect --help":         {"HOLDFAST_TOKEN", "/elections/NAME", "--value"},
+		"register --help":      {"HOLDFAST_MEMBER", "/services/SERVICE", "--check", "runs on"},
 	} {
 		code, stdout, stderr := execute(t, "", strings.Fields(args)...)
 		for _, w := range want {
@@ -322,7 +338,9 @@ func TestHelpSaysWhatMatters(t *testing.T) {
 func TestHelpIsNarrow(t *testing.T) {
 	for _, command := range []string{
 		"", "session", "session open", "session hold", "session touch", "session upgrade", "session close",
-		"session ls", "session show", "cluster", "cluster status", "cluster members", "ping", "id", "id decode",
+		"session ls", "session show", "get", "ls", "tree", "create", "set", "rm", "txn", "watch",
+		"acl", "acl get", "acl set", "quota", "quota get", "quota set", "quota rm", "session watch",
+		"cluster", "cluster status", "cluster members", "ping", "id", "id decode",
 		"id encode", "id new", "id zxid", "id allocate", "completion", "completion bash", "completion fish",
 		"completion powershell", "completion zsh", "help",
 	} {

@@ -27,6 +27,9 @@ type target struct {
 	principal string
 	// timeout is the time limit of one call.
 	timeout time.Duration
+	// digests name this client to access lists of the tree: those of the flags, or else that of the environment.
+	digests []string
+	digest  string
 	// readOnly allows answers of read-only nodes, for commands that have the flag.
 	readOnly bool
 	// dialer connects all clients of the run. It knows how connections failed when a command has failed.
@@ -84,6 +87,10 @@ func (t *target) client(cfg client.Config) (*client.Client, error) {
 	}
 	cfg.Principal = t.principal
 	cfg.Dial = t.dialer.dial
+	cfg.Digests = t.digests
+	if len(t.digests) == 0 && t.digest != "" {
+		cfg.Digests = []string{t.digest}
+	}
 	cfg.Resolve = net.DefaultResolver.LookupHost // the SDK's default is no resolver beside a Dial
 	cl, err := client.New(cfg)
 	if err != nil {

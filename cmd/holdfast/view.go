@@ -63,12 +63,14 @@ type certificateView struct {
 	Index          uint64       `json:"index"`
 	CreditedMS     int64        `json:"credited_ms"`
 	EndedAt        time.Time    `json:"ended_at"`
+	// Ephemerals counts the entries of the tree that went with the session.
+	Ephemerals uint64 `json:"ephemerals,omitempty"`
 }
 
 func viewCertificate(c session.Certificate) certificateView {
 	v := certificateView{
 		ID: idText(c.ID), Cause: c.Cause.String(), Owner: c.Owner, Term: c.Term, Index: c.Index,
-		CreditedMS: c.Credited.Milliseconds(), EndedAt: c.EndedAt,
+		CreditedMS: c.Credited.Milliseconds(), EndedAt: c.EndedAt, Ephemerals: c.Left.Ephemerals,
 	}
 	if c.LastTouchAge >= 0 {
 		v.LastTouchAgeMS = new(c.LastTouchAge.Milliseconds())

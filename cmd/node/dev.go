@@ -37,6 +37,8 @@ type dev struct {
 	logLevel string
 	// localSessions and readOnly switch the settings local_sessions and read_only on.
 	localSessions, readOnly bool
+	// super is the setting super_digest.
+	super string
 	// temporary says that dir is removed at the end.
 	temporary bool
 }
@@ -72,6 +74,8 @@ func devCommand(environ []string) *cobra.Command {
 		"let clients open sessions that one node alone knows (local_sessions=on)")
 	cmd.Flags().BoolVar(&d.readOnly, "read-only", false,
 		"let a node that hears of no quorum serve reads to clients that allow it (read_only=on)")
+	cmd.Flags().StringVar(&d.super, "super-digest", "",
+		"NAME:HASH of the client that no access list of the tree holds back (super_digest)")
 	cmd.Flags().StringVar(&d.logLevel, "log-level", "warn",
 		"least severe log lines that are written: trace, debug, info, warn, error or off")
 	return cmd
@@ -184,7 +188,7 @@ func (d dev) configs() []config.Config {
 		c.Node, c.Peers = p.Node, peers
 		c.DataDir = filepath.Join(d.dir, fmt.Sprintf("n%d", p.Node))
 		c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP = p.Client, p.Raft, p.Peer, d.address(i, 3)
-		c.Sessions.Local, c.ReadOnly = d.localSessions, d.readOnly
+		c.Sessions.Local, c.ReadOnly, c.Tree.Super = d.localSessions, d.readOnly, d.super
 		configs = append(configs, c)
 	}
 	return configs
@@ -236,7 +240,9 @@ func (d dev) welcome(to io.Writer) error {
 	}
 	fmt.Fprintf(&b, "\nIn another terminal:\n\n  export HOLDFAST_ENDPOINTS=%s\n", strings.Join(endpoints, ","))
 	cli := commandLine()
-	for _, try := range []string{"cluster status", "session hold --timeout 10s", "session ls"} {
+	for _, try := range []string{
+		"cluster status", "session hold --timeout 10s", "session ls", "create /web 10.0.0.7:80 --ephemeral --hold", "tree /",
+	} {
 		fmt.Fprintf(&b, "  %s %s\n", cli, try)
 	}
 	b.WriteString("\nCtrl-C ends the cluster.\n")

@@ -90,6 +90,20 @@ func TestDev(t *testing.T) {
 	}
 }
 
+// With a digest the cluster has a client that no access list holds back, and refuses what is none.
+func TestDevHasASuperDigest(t *testing.T) {
+	const digest = "root:lK75jTNcA+U9vtVEw5vB51mj/w4="
+	for _, c := range (dev{nodes: 2, portBase: 1000, super: digest}).configs() {
+		if c.Tree.Super != digest {
+			t.Errorf("node %d: super digest %q", c.Node, c.Tree.Super)
+		}
+	}
+	code, _, stderr := try(t, nil, "dev", "--log-level=off", "--nodes=1", "--super-digest", "root")
+	if code != exitFailed || !strings.Contains(stderr, "super_digest") {
+		t.Errorf("a digest without a hash: exit code %d, %s", code, stderr)
+	}
+}
+
 // With --dir the cluster comes back on what it wrote.
 func TestDevKeepsItsDirectory(t *testing.T) {
 	dir, base := t.TempDir(), fmt.Sprint(freePortBase(t, 1))

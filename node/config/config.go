@@ -22,6 +22,7 @@ type Config struct {
 	Listen Listen
 
 	Sessions Sessions
+	Tree     Tree
 	// ReadOnly lets this node serve reads of its applied state while it hears of no quorum (N1). Nodes may differ.
 	ReadOnly bool
 	Raft     Raft
@@ -42,7 +43,7 @@ type Log struct {
 	Level, Format string
 }
 
-// Default returns the defaults. Node, DataDir and Peers have none. The settings that are derived from the tick are 0
+// Default returns the defaults. Node, DataDir and Peers have none. The settings that are derived from others are 0
 // until [Config.Complete].
 func Default() Config {
 	var c Config
@@ -57,12 +58,12 @@ func Default() Config {
 	return c
 }
 
-// Complete returns c with the settings that are derived from the tick filled in where they are 0. Its error names all
+// Complete returns c with the settings that are derived from others filled in where they are 0. Its error names all
 // problems of c at once: it joins one [SettingError] for each problem.
 func (c Config) Complete() (Config, error) { return c.complete(provenance{}) }
 
 func (c Config) complete(from provenance) (Config, error) {
-	c.Sessions = c.Sessions.derive()
+	c.Sessions, c.Raft = c.Sessions.derive(), c.Raft.derive()
 	if err := check(c, from); err != nil {
 		return Config{}, err
 	}

@@ -48,9 +48,10 @@ func load(t *testing.T, file string, environ []string, args ...string) (Config, 
 	return Load(flags, environ)
 }
 
-func TestCompleteDerivesFromTheTick(t *testing.T) {
+func TestCompleteDerives(t *testing.T) {
 	c := validConfig(t)
 	c.Sessions.Tick = 4 * time.Second
+	c.Raft.HeartbeatTimeout = 900 * time.Millisecond
 	got, err := c.Complete()
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +59,7 @@ func TestCompleteDerivesFromTheTick(t *testing.T) {
 	want := c
 	want.Sessions.HeartbeatInterval, want.Sessions.MinTimeout, want.Sessions.MaxTimeout = time.Second, 8*time.Second,
 		80*time.Second
+	want.Raft.LeaseTimeout = 900 * time.Millisecond
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
@@ -93,12 +95,15 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"raft_heartbeat_timeout": "900ms", "raft_election_timeout": "2s", "raft_lease_timeout": "300ms",
 		"raft_quick_election": "off", "raft_apply_timeout": "3s",
 		"local_sessions": "on", "local_session_upgrade": "off", "read_only": "on",
+		"tree": "off", "max_ephemerals": "19", "max_children": "20", "open_quotas": "on",
+		"super_digest":      "root:lK75jTNcA+U9vtVEw5vB51mj/w4=",
 		"stall_limit":       "2s",
 		"snapshot_interval": "1m", "snapshot_threshold": "7", "trailing_logs": "8",
 		"max_message_bytes": "524288", "max_streams_per_connection": "9", "max_connections": "10", "max_streams": "18",
 		"max_sessions_per_connection": "11", "max_requests_per_connection": "12", "max_waiting_bytes": "67108864",
 		"lagging_wait":         "2s",
 		"max_opens_per_second": "13", "max_resumes_per_second": "50001", "max_touches_per_second": "200001",
+		"max_writes_per_second":               "14",
 		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16",
 		"max_connections_per_address": "17",
 		"shutdown_timeout":            "4s", "log_level": "debug", "log_format": "json",

@@ -2,8 +2,8 @@ package config
 
 // Gate are the budgets of what clients ask of this node. 0 is no limit.
 type Gate struct {
-	// MaxOpensPerSecond, MaxResumesPerSecond and MaxTouchesPerSecond are budgets of the whole node.
-	MaxOpensPerSecond, MaxResumesPerSecond, MaxTouchesPerSecond int
+	// MaxOpensPerSecond, MaxResumesPerSecond, MaxTouchesPerSecond and MaxWritesPerSecond are budgets of the whole node.
+	MaxOpensPerSecond, MaxResumesPerSecond, MaxTouchesPerSecond, MaxWritesPerSecond int
 	// MaxArrivalsPerSecondPerAddress and MaxArrivalsPerSecondPerPrincipal are budgets for the opens and resumes
 	// together of one address, or of one client.
 	MaxArrivalsPerSecondPerAddress, MaxArrivalsPerSecondPerPrincipal int
@@ -34,6 +34,10 @@ func gateSettings() []setting {
 			func(c *Config) *int { return &c.Gate.MaxTouchesPerSecond }).
 			helps("touches that this node accepts in a second: messages on streams, and tokens of TouchSessions; 0 is " +
 				"no limit"),
+		number("max_writes_per_second", "200000", budget,
+			func(c *Config) *int { return &c.Gate.MaxWritesPerSecond }).
+			helps("writes of the tree that this node accepts in a second, in calls and on streams; it tells refused clients " +
+				"when to come back; 0 is no limit"),
 		number("max_arrivals_per_second_per_address", "0", budget,
 			func(c *Config) *int { return &c.Gate.MaxArrivalsPerSecondPerAddress }).
 			helps("opens and resumes together from one IP address (IPv6: one /64) in a second; 0 is no limit"),

@@ -24,7 +24,8 @@ func (c Config) CommitTimeout() time.Duration {
 
 // Raft are the settings of Raft and of its log.
 type Raft struct {
-	// HeartbeatTimeout, ElectionTimeout and LeaseTimeout are Raft's own times.
+	// HeartbeatTimeout, ElectionTimeout and LeaseTimeout are Raft's own times. In [Default] LeaseTimeout is 0, which means
+	// HeartbeatTimeout: a shorter one deposes leaders whose followers are only slow.
 	HeartbeatTimeout, ElectionTimeout, LeaseTimeout time.Duration
 	// QuickElection lets voters elect as soon as they find the leader gone (F1).
 	QuickElection bool
@@ -36,6 +37,14 @@ type Raft struct {
 	SnapshotInterval time.Duration
 	// SnapshotThreshold and TrailingLogs are numbers of log entries.
 	SnapshotThreshold, TrailingLogs uint64
+}
+
+// derive fills in the setting that depends on another.
+func (r Raft) derive() Raft {
+	if r.LeaseTimeout == 0 {
+		r.LeaseTimeout = r.HeartbeatTimeout
+	}
+	return r
 }
 
 // Config returns Raft's configuration as far as settings and this package decide it. The rest has Raft's defaults.
@@ -59,12 +68,14 @@ func raftSettings() []setting {
 		duration("raft_election_timeout", "1s", own,
 			func(c *Config) *time.Duration { return &c.Raft.ElectionTimeout }).
 			helps("time from the start of an election to the next election; at least raft_heartbeat_timeout"),
-		duration("raft_lease_timeout", "500ms", own,
+		duration("raft_lease_timeout", "", own,
 			func(c *Config) *time.Duration { return &c.Raft.LeaseTimeout }).
+			from("raft_heartbeat_timeout").
 			helps("time without a quorum after which a leader steps down; at most raft_heartbeat_timeout"),
 		toggle("raft_quick_election", on, func(c *Config) *bool { return &c.Raft.QuickElection }).
-			helps("whether voters elect at once when a majority of them finds that the leader's process has ended; " +
-				"off: only after raft_heartbeat_timeout"),
+			helps("whether voters elect at once when a majority of them finds that the leader's process has ended, or " +
+				"that nothing was heard of the leader for one and a half raft_heartbeat_timeout; off: Raft's timeouts " +
+				"decide alone"),
 		duration("raft_apply_timeout", "5s", span[time.Duration]{10 * time.Millisecond, time.Hour},
 			func(c *Config) *time.Duration { return &c.Raft.ApplyTimeout }).
 			helps("time that a log entry has to commit, before its outcome counts as unknown"),
@@ -77,10 +88,10 @@ func raftSettings() []setting {
 			helps("time between two checks whether a snapshot is due"),
 		number("snapshot_threshold", "8192", span[uint64]{1, 1 << 40},
 			func(c *Config) *uint64 { return &c.Raft.SnapshotThreshold }).
-			helps("log entries after which a snapshot is due"),
+			helps("log entries after which a snapshot is due; one is also due after 256 MiB of log"),
 		number("trailing_logs", "10240", span[uint64]{1, 1 << 40},
 			func(c *Config) *uint64 { return &c.Raft.TrailingLogs }).
-			helps("log entries kept after a snapshot, for followers that are behind"),
+			helps("log entries kept after a snapshot, for followers that are behind: the newest 256 MiB of them"),
 	}
 }
 

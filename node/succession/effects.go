@@ -33,7 +33,8 @@ type Stand struct {
 	// Backers are the voters that back this node, without itself. Evidence is why it finds the leader gone.
 	Backers  []session.Node
 	Evidence Finding
-	// Since is when the other side ended the leader's last connection.
+	// Since is when the look that found the leader gone began: when the other side ended the leader's last connection, or
+	// when another voter asked. With the evidence Silent it is when Raft last heard of the leader.
 	Since time.Time
 }
 

@@ -57,7 +57,7 @@ type Finding uint8
 
 // Findings.
 const (
-	// Unclear is any answer that says nothing about the leader: none yet, an error, or an answer of an older release.
+	// Unclear is any answer that says nothing about the leader: none yet, or an error.
 	Unclear Finding = iota
 	// Refused says that no process listens at the address.
 	Refused
@@ -67,9 +67,13 @@ const (
 	// Silent says that nothing was heard of the leader for long, although its connections are open. It is no finding of
 	// a look.
 	Silent
+	// Former says that the process there is of a release that does not know the question. It may lead.
+	Former
 )
 
 // String returns the finding in words.
 func (f Finding) String() string {
-	return [...]string{"no answer", "connection refused", "it leads", "it does not lead", "nothing heard"}[f]
+	return [...]string{
+		"no answer", "connection refused", "it leads", "it does not lead", "nothing heard", "a former release",
+	}[f]
 }

@@ -10,7 +10,7 @@ import (
 type view uint8
 
 const (
-	// unknown: nothing. looks: asks its address. lives: it says that it leads. gone: it leads no more.
+	// unknown: nothing. looks: asks its address. lives: it says that it leads, or cannot say. gone: it leads no more.
 	unknown view = iota
 	looks
 	lives

@@ -81,7 +81,7 @@ func (m *Machine) Found(now time.Time, f Facts, number uint64, found Finding) Ef
 		switch found {
 		case Refused, NotLeading:
 			m.sight.view, m.sight.evidence = gone, found
-		case Leading:
+		case Leading, Former:
 			m.sight.view = lives
 		case Unclear, Silent:
 			m.sight.again, m.sight.wait = now.Add(m.sight.wait), 2*m.sight.wait
@@ -97,7 +97,7 @@ func (m *Machine) Asked(now time.Time, f Facts, from session.Node, q Question) (
 	if m.concerns(f, from, q) && m.convinced(now, f, &e, q) && m.free(now, f, from, q) {
 		m.bond = bond{from, now.Add(Bond)}
 		m.rest()
-		backs = true
+		backs, e.Canvass = true, nil // it yields, and asks nobody to back this node instead
 	}
 	e.Wake = m.wake(now)
 	return backs, e

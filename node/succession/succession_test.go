@@ -55,6 +55,7 @@ func TestF2Backs(t *testing.T) {
 		"it does not lead":     {NotLeading, nil, 3, wants, true},
 		"it leads":             {Leading, nil, 3, wants, false},
 		"no answer yet":        {Unclear, nil, 3, wants, false},
+		"a former release":     {Former, nil, 3, wants, false},
 		"a longer log":         {Refused, nil, 3, Question{1, 5, Entry{5, 101}}, true},
 		"a shorter log":        {Refused, nil, 3, Question{1, 5, Entry{5, 99}}, false},
 		"an older entry":       {Refused, nil, 3, Question{1, 5, Entry{4, 101}}, false},
@@ -120,6 +121,25 @@ func TestF1Silence(t *testing.T) {
 	}
 }
 
+// TestF1AFormerRelease: a process that does not know the question may lead. The voter asks again, and never takes that
+// answer for silence.
+func TestF1AFormerRelease(t *testing.T) {
+	m, now := finding(t, Former), epoch
+	for range 20 {
+		now = now.Add(Patience)
+		backs, e := m.Asked(now, facts(nil), 3, wants)
+		if backs || e.Look == nil || e.Canvass != nil {
+			t.Fatalf("after %v: backs %v, looks %+v, asks %+v; want a look", now.Sub(epoch), backs, e.Look, e.Canvass)
+		}
+		m.Found(now, facts(nil), e.Look.Number, Former)
+	}
+	_, e := m.Asked(now.Add(Patience), facts(nil), 3, wants)
+	m.Found(now.Add(Patience), facts(nil), e.Look.Number, Refused)
+	if backs, _ := m.Asked(now.Add(Patience), facts(nil), 3, wants); !backs {
+		t.Error("a refused connection is no evidence any more")
+	}
+}
+
 // TestF3Bound: a node that backs another backs no third one, and does not ask itself, for 500 ms.
 func TestF3Bound(t *testing.T) {
 	m := finding(t, Refused)
@@ -167,8 +187,8 @@ func TestF3AStartBinds(t *testing.T) {
 	}
 }
 
-// TestF3Yields: a node that asks yields to a better one, and heeds no answer after that. A node that was told to stand
-// does not yield.
+// TestF3Yields: a node that asks yields to a better one. After that it heeds no answer, and does not ask. A node that
+// was told to stand does not yield.
 func TestF3Yields(t *testing.T) {
 	begin := func() (*Machine, *Canvass) {
 		m := finding(t, Refused)
@@ -198,6 +218,18 @@ func TestF3Yields(t *testing.T) {
 	}
 	if e := m.Backed(now, facts(nil), c.Number, 5); e.Stand != nil {
 		t.Error("it stands although it has yielded")
+	}
+	m, _ = begin()
+	again := epoch.Add(2*Turn + firstRetry)
+	if backs, e := m.Asked(again, facts(nil), 3, wants); !backs || e.Canvass != nil {
+		t.Errorf("asked as it is about to ask again: backs %v, asks %+v", backs, e.Canvass)
+	}
+	if backs, e := m.Asked(again, facts(nil), 5, longer); backs || e.Canvass != nil {
+		t.Errorf("after it has yielded: backs another %v, asks %+v", backs, e.Canvass)
+	}
+	m, _ = begin()
+	if backs, e := m.Asked(again, facts(nil), 5, wants); backs || e.Canvass == nil {
+		t.Errorf("it does not ask again, because a larger number asks: backs %v", backs)
 	}
 	m, c = begin()
 	m.Backed(now, facts(nil), c.Number, 2)

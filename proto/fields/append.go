@@ -1,6 +1,6 @@
 // Package fields writes and reads messages of protocol buffers without their generated code, for the few messages that
-// are most of the work. The bytes are those of the generated code. A reader takes only the form that the writers here
-// make, and whatever else there is goes through the generated code.
+// are most of the work. The bytes are those of the generated code. A reader takes what the writers here make, and
+// some other encodings of the same values. Whatever else there is goes through the generated code.
 package fields
 
 import "google.golang.org/protobuf/encoding/protowire"

@@ -4,6 +4,9 @@ import "google.golang.org/protobuf/encoding/protowire"
 
 // Reader reads the fields of a message in ascending order, each at most once unless it is repeated, as the functions of
 // this package append them. It turns bad when the message has another form. A field that is absent reads as zero.
+//
+// A Reader takes a number that has more bytes than it needs, and a zero that is present. So messages with other bytes
+// may say the same.
 type Reader struct {
 	b   []byte
 	bad bool

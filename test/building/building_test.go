@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"holdfast/client"
+	"holdfast/fence"
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // docs/building.md shows this code; a test of test/planted keeps both the same.
@@ -111,36 +113,72 @@ func gone(ctx context.Context, c *client.Client, id session.ID, enough <-chan st
 
 // lead waits until s is elected, and runs work while s has a promise.
 func lead(ctx context.Context, c *client.Client, s *client.Session, election string,
-	work func(context.Context, fence) error,
+	work func(context.Context, electionFence) error,
 ) error {
 	own, err := elected(ctx, c, election, s)
 	if err != nil {
 		return err
 	}
 	return whileSafe(s, func(ctx context.Context) error {
-		return work(ctx, fence{opened: own.OpenedIndex, id: own.ID, attachment: s.Token().Attachment})
+		return work(ctx, electionFence{opened: own.OpenedIndex, id: own.ID, attachment: s.Token().Attachment})
 	})
 }
 
-// fence orders the writes of an election's leaders: by the leader's session, then by its attachment.
-type fence struct {
+// lock takes a lock: an entry that ends with the session. Its token is the stamp that made the entry.
+func lock(ctx context.Context, s *client.Session, path string) (fence.Token, error) {
+	made, err := s.Tree().Create(ctx, path, nil, client.CreateOptions{Kind: tree.Ephemeral, Parents: true})
+	if errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}) {
+		return 0, fmt.Errorf("lock %s: somebody else holds it: %w", path, err)
+	}
+	return fence.Token(made.Stat.Created), err
+}
+
+// device is changed by holders of a lock.
+type device struct {
+	guard *fence.Guard // fence.NewGuard(1)
+	value string
+}
+
+func (d *device) set(ctx context.Context, lock string, t fence.Token, value string) error {
+	return d.guard.Do(ctx, lock, t, func(context.Context) error {
+		d.value = value
+		return nil
+	})
+}
+
+// setAsked is set for a device whose guard may have forgotten a newer token. It asks the cluster who holds the lock.
+func (d *device) setAsked(ctx context.Context, in *client.Tree, lock string, t fence.Token, value string) error {
+	return d.guard.Do(ctx, lock, t, func(ctx context.Context) error {
+		holds, err := in.CheckFence(ctx, lock, tree.Stamp(t))
+		if err == nil && !holds {
+			err = fmt.Errorf("set %q: fence %v is not that of the present holder of %s", value, t, lock)
+		}
+		if err == nil {
+			d.value = value
+		}
+		return err
+	})
+}
+
+// electionFence orders the writes of an election's leaders: by the leader's session, then by its attachment.
+type electionFence struct {
 	opened     uint64
 	id         session.ID
 	attachment uint64
 }
 
-func (f fence) compare(g fence) int {
+func (f electionFence) compare(g electionFence) int {
 	return cmp.Or(cmp.Compare(f.opened, g.opened), cmp.Compare(f.id, g.id), cmp.Compare(f.attachment, g.attachment))
 }
 
 // resource is changed by leaders. It keeps the highest fence that it has seen beside its value. A database writes both
 // in one transaction.
 type resource struct {
-	highest fence
+	highest electionFence
 	value   string
 }
 
-func (r *resource) set(f fence, value string) error {
+func (r *resource) set(f electionFence, value string) error {
 	if f.compare(r.highest) < 0 {
 		return fmt.Errorf("set %q: fence %v is below %v: another candidate leads now", value, f, r.highest)
 	}

@@ -4,112 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"holdfast/client"
-	"holdfast/node"
-	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/bubble"
-	"holdfast/test/sim/simnet"
+	"holdfast/test/whole"
 )
 
 // cluster is three whole nodes and their clients in a bubble.
-type cluster struct {
-	*simnet.Network
-	t     *testing.T
-	names []string
-}
+type cluster struct{ *whole.Cluster }
 
 // built runs f with a cluster once all nodes are ready.
 func built(t *testing.T, f func(b *cluster)) {
 	t.Helper()
-	bubble.Test(t, func(t *testing.T) {
-		b := &cluster{
-			Network: simnet.New(func(string, string) time.Duration { return time.Millisecond }), t: t,
-			names: []string{"n1", "n2", "n3"},
-		}
-		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
-		dir := t.TempDir()
-		ctx, stop := context.WithCancel(context.Background())
-		var nodes sync.WaitGroup
-		defer nodes.Wait()
-		defer stop()
-		var ready []<-chan struct{}
-		for i, name := range b.names {
-			cfg := config.Default()
-			cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(dir, name)
-			for j, peer := range b.names {
-				cfg.Peers = append(cfg.Peers, config.Peer{
-					Node: session.Node(j + 1), Raft: peer + ":7401", Peer: peer + ":7402", Client: peer + ":7400",
-				})
-			}
-			n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Network: b.Host(name), Version: "test"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			nodes.Go(func() {
-				if err := n.Run(ctx); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-			})
-			ready = append(ready, n.Ready())
-		}
-		for _, r := range ready {
-			<-r
-		}
-		f(b)
-	})
-}
-
-// client returns a client on a host of its own. A test may kill the host.
-func (b *cluster) client(name string) *client.Client {
-	b.t.Helper()
-	var endpoints []string
-	for _, n := range b.names {
-		endpoints = append(endpoints, n+":7400")
-	}
-	c, err := client.New(client.Config{Endpoints: endpoints, Dial: b.Host(name).Dial})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return c
+	whole.Run(t, func(c *whole.Cluster) { f(&cluster{c}) })
 }
 
 // candidate opens the session of a candidate.
 func (b *cluster) candidate(c *client.Client) *client.Session {
-	b.t.Helper()
+	b.T.Helper()
 	s, err := enter(context.Background(), c, "jobs")
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return s
-}
-
-// apart cuts the nodes off from each other. heal connects them again.
-func (b *cluster) apart() (heal func()) {
-	each := func(do func(from, to string)) {
-		for _, from := range b.names {
-			for _, to := range b.names {
-				if from != to {
-					do(from, to)
-				}
-			}
-		}
-	}
-	each(b.Cut)
-	return func() { each(b.Heal) }
 }
 
 // turn is the time of one leader; it lasts until ctx ends.
 type turn struct {
 	who   string
-	fence fence
+	fence electionFence
 	ctx   context.Context //nolint:containedctx // the test looks at its end
 }
 
@@ -118,13 +44,13 @@ type turn struct {
 // although its attachment is higher.
 func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 	built(t, func(b *cluster) {
-		t := b.t
+		t := b.T
 		turns := make(chan turn)
 		var all sync.WaitGroup
 		defer all.Wait()
 		run := func(who string, c *client.Client, s *client.Session) {
 			all.Go(func() {
-				err := lead(context.Background(), c, s, "jobs", func(ctx context.Context, f fence) error {
+				err := lead(context.Background(), c, s, "jobs", func(ctx context.Context, f electionFence) error {
 					turns <- turn{who, f, ctx}
 					<-ctx.Done()
 					return ctx.Err()
@@ -135,7 +61,7 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 				}
 			})
 		}
-		one, two, heir := b.client("one"), b.client("two"), b.client("heir")
+		one, two, heir := b.Client("one"), b.Client("two"), b.Client("heir")
 		defer one.Close()
 		defer two.Close()
 		defer heir.Close()
@@ -192,11 +118,11 @@ func TestCandidatesLeadOneAfterTheOther(t *testing.T) {
 // without a quorum ends no session (I8).
 func TestWorkStopsWithoutAPromise(t *testing.T) {
 	built(t, func(b *cluster) {
-		t := b.t
-		c := b.client("one")
+		t := b.T
+		c := b.Client("one")
 		defer c.Close()
 		s := b.candidate(c)
-		heal := b.apart()
+		heal := b.Apart()
 		var told []string
 		began := time.Now()
 		err := whileSafe(s, func(ctx context.Context) error {
@@ -222,11 +148,11 @@ func TestWorkStopsWithoutAPromise(t *testing.T) {
 // TestWorkThatIsDoneIsNotRepeated: work that succeeds just as the promise runs out does not run again.
 func TestWorkThatIsDoneIsNotRepeated(t *testing.T) {
 	built(t, func(b *cluster) {
-		t := b.t
-		c := b.client("one")
+		t := b.T
+		c := b.Client("one")
 		defer c.Close()
 		s := b.candidate(c)
-		heal := b.apart()
+		heal := b.Apart()
 		worked := 0
 		err := whileSafe(s, func(ctx context.Context) error {
 			if worked++; worked > 1 {

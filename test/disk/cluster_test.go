@@ -94,7 +94,16 @@ func newCluster(t *testing.T) *cluster {
 	}
 	t.Cleanup(func() { c.asker.Close() })
 	await(t, recoverWithin, "all nodes serve", c.serves)
+	await(t, recoverWithin, "the cluster has a tree", c.hasTree)
 	return c
+}
+
+// hasTree reports whether the cluster has been given its tree.
+func (c *cluster) hasTree() (bool, string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err := c.asker.Tree().Get(ctx, "/")
+	return err == nil, fmt.Sprint(err)
 }
 
 // freePorts returns ports below those that Linux gives out, so that a restarted node finds its own port free.

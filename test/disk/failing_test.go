@@ -30,6 +30,7 @@ func onEach(t *testing.T, test func(t *trial)) {
 	faultfs.Need(t)
 	for i, role := range []string{"leader", "follower"} {
 		t.Run(role, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			c := newCluster(t)
 			l := newLedger(c, uint64(i))
 			await(t, recoverWithin, "sessions are acknowledged", func() (bool, string) {

@@ -49,15 +49,20 @@ type ledgerCounts struct {
 	// Opened, Moved and Closed count acknowledged operations, Unknown those not answered in time. Stolen counts moves
 	// that another client's move from a lost node undid at the same time: the later one wins (M1).
 	Opened, Moved, Closed, Unknown, Stolen int
-	// Audits counts comparisons of all records with the cluster, Checked the sessions and certificates in them.
-	Audits, Checked int
+	// Written counts acknowledged writes to the tree.
+	Written int
+	// Audits counts comparisons of all records with the cluster, Checked the sessions and certificates in them, Entries
+	// those of the tree.
+	Audits, Checked, Entries int
 }
 
-// account is the record of one session. Its worker owns held and on; the ledger's mu guards the rest.
+// account is the record of one session. Its worker owns held, on and entries; the ledger's mu guards the rest.
 type account struct {
 	op   int
 	held *client.Session
 	on   int // the client that holds it
+	// entries is what the session has written; its worker's, too.
+	entries entries
 
 	id    session.ID
 	token session.Token
@@ -102,13 +107,15 @@ func (l *ledger) breach(format string, args ...any) {
 	l.breaches = append(l.breaches, fmt.Errorf(format, args...))
 }
 
-// work opens, moves and closes sessions until ctx ends.
+// work opens, moves and closes sessions, and writes for them, until ctx ends.
 func (l *ledger) work(ctx context.Context, worker int, dice *rand.Rand) {
 	var mine []*account
 	for ctx.Err() == nil {
 		l.quiet.RLock()
 		op, cancel := context.WithTimeout(ctx, opTimeout)
-		switch n := dice.IntN(10); {
+		switch n := dice.IntN(20); {
+		case len(mine) > 0 && n >= 10:
+			l.write(op, mine[dice.IntN(len(mine))])
 		case len(mine) == 0, n < 4 && len(mine) < heldByWorker:
 			if a := l.open(op, 2*worker+dice.IntN(2)); a != nil {
 				mine = append(mine, a)
@@ -271,6 +278,9 @@ func (l *ledger) audit(digests bool) error { //nolint:revive // flag-parameter: 
 		return fmt.Errorf("read all sessions: %w", err)
 	}
 	if err = l.compare(ctx, found); err != nil {
+		return err
+	}
+	if err = l.compareTree(ctx, found); err != nil {
 		return err
 	}
 	if digests {

@@ -173,7 +173,7 @@ func freePorts(t *testing.T) int {
 
 func allFree(prefix int) bool {
 	for n := 1; n <= 5; n++ {
-		for _, last := range []int{0, 3} {
+		for _, last := range []int{0, 1, 2, 3} {
 			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d%d%d", prefix, n, last))
 			if err != nil {
 				return false

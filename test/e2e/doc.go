@@ -7,6 +7,9 @@
 // fails. Tests with thousands of sessions run alone. E2E=full runs everything: the whole matrix of cuts, more rates of
 // loss, longer loops.
 //
+// TestUpgrade runs processes without containers: those of the release before this one, and of this one. The file before
+// names the commit of the former release, and "make before" builds it from the history.
+//
 // Figures are logged as lines "figure: NAME VALUE UNIT". The file that E2E_FIGURES names, E.md, collects them as a
 // table for people. E.jsonl beside it has one JSON object a line.
 package e2e

@@ -33,7 +33,7 @@ func TestPause(t *testing.T) {
 			c.unpause(victim)
 			took(t, "paused for", time.Since(since))
 			time.Sleep(minTimeout)
-			stubborn.promisedNothing(since)
+			stubborn.promisedNothingAsleep(since)
 			l.noneEnded(all)
 			c.awaitServing(healWithin, c.all()...)
 			if after := c.metric(victim, "holdfast_stalls_total"); after <= before {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -22,8 +23,9 @@ type stubborn struct {
 
 	mu sync.Mutex
 	// safe is the latest promise. promised is when the touch that got it was sent. taken is when the last touch was
-	// sent that the node took without a promise. All are guarded by mu.
-	safe, promised, taken time.Time
+	// sent that the node took without a promise, ended when the last one was sent that it refused as the session had
+	// ended. All are guarded by mu.
+	safe, promised, taken, ended time.Time
 }
 
 // stubborn opens a session at node n and touches it there five times a second, until the test ends. It then checks that
@@ -62,11 +64,17 @@ func (s *stubborn) touch(ctx context.Context, toucher *client.Client, token sess
 	defer cancel()
 	sent := time.Now()
 	results, err := toucher.Touch(ctx, []session.Token{token})
-	if err != nil || results[0].Err != nil {
+	if err != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if why := results[0].Err; why != nil {
+		if errors.Is(why, session.ErrExpired) {
+			s.ended = sent
+		}
+		return
+	}
 	until := results[0].SafeUntil
 	if until.IsZero() {
 		s.taken = sent
@@ -79,19 +87,38 @@ func (s *stubborn) touch(ctx context.Context, toucher *client.Client, token sess
 }
 
 // promisedNothing checks that the node gave promises at first, and none for touches sent a timeout or more after a
-// moment: since when it had heard no leader.
+// moment: since when it had heard no leader. The node must have taken one without a promise.
 func (s *stubborn) promisedNothing(since time.Time) {
 	s.c.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.taken.Before(since) {
+		s.c.t.Errorf("node %d took no touch without a promise: the test shows nothing", s.node)
+	}
+	s.judge(since)
+}
+
+// promisedNothingAsleep is promisedNothing for a node that did not run. It hears a leader again within a few
+// milliseconds of its waking up. The first touch that it reads may come later than that: it is then refused, since the
+// session has ended.
+func (s *stubborn) promisedNothingAsleep(since time.Time) {
+	s.c.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken.Before(since) && s.ended.Before(since) {
+		s.c.t.Errorf("node %d answered no touch: the test shows nothing", s.node)
+	}
+	s.judge(since)
+}
+
+// judge fails for a promise that the node could not know to be good. The caller holds mu.
+func (s *stubborn) judge(since time.Time) {
+	s.c.t.Helper()
 	if s.safe.IsZero() {
 		s.c.t.Errorf("node %d never gave a promise, not even before it was cut off", s.node)
 	}
 	if late := s.promised.Sub(since); late > minTimeout {
 		s.c.t.Errorf("node %d made a promise to a touch that was sent %v after it had heard a leader", s.node, late)
-	}
-	if s.taken.Before(since) {
-		s.c.t.Errorf("node %d took no touch without a promise: the test shows nothing", s.node)
 	}
 	took(s.c.t, "last promise of a node without a leader", s.promised.Sub(since))
 }

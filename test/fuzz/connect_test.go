@@ -18,6 +18,7 @@ import (
 	"holdfast/transport/clientport"
 	"holdfast/transport/dial"
 	"holdfast/transport/wire"
+	"holdfast/tree"
 )
 
 // given returns the sessions that exist before the fuzzer's client connects. The fuzzer's client knows the token of the
@@ -115,6 +116,7 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 			batch(open(1, 9, nil), open(2, 9, nil), touch(3), resume(4, 5, 1), many(5, 5, id)), touch(6),
 			batch(touch(7, id), end(8), end(9)),
 		},
+		treeScript(id, resume(1, 5, 1), batch),
 		{batch(), batch(batch(touch(1)), touch(2), open(0, 1, nil), upgrade(3, local)), batch(openLocal, endLocal)},
 		{open(1, 9, map[string]string{"a": "b"}), open(2, 9, nil), touch(3), open(3, 1, nil)},
 		{
@@ -136,6 +138,38 @@ func connectScripts() [][]*holdfastv1.ClientMessage {
 			touch(1, 0), touch(2, make([]uint64, 3000)...),
 			open(1<<63, 200, map[string]string{"": "", "x": string(make([]byte, 2000))}),
 		},
+	}
+}
+
+// treeScript is a conversation about the tree. The cluster has none: the state machine here knows sessions alone. The
+// node refuses each request, and answers it all the same.
+func treeScript(id uint64, resume *holdfastv1.ClientMessage,
+	batch func(...*holdfastv1.ClientMessage) *holdfastv1.ClientMessage,
+) []*holdfastv1.ClientMessage {
+	write := func(seq, of, number uint64, path string) *holdfastv1.ClientMessage {
+		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Write{Write: wire.WriteProto(seq,
+			tree.NumberedWrite{Session: of, Number: number, Transaction: tree.Transaction{
+				Then: []tree.Op{tree.Create{Path: path, Kind: tree.Ephemeral}},
+			}})}}
+	}
+	read := func(seq, of uint64, path string) *holdfastv1.ClientMessage {
+		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Read{Read: wire.QueryProto(seq,
+			tree.Query{Kind: tree.ListChildren, Path: path, Session: of, Watch: true})}}
+	}
+	watches := []tree.WatchSpec{{Path: "/a", Kind: tree.WatchRecursive}}
+	add := &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_AddWatches{
+		AddWatches: wire.AdditionProto(7, tree.Addition{Watches: watches, Since: 1 << 62}),
+	}}
+	remove := &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_RemoveWatches{
+		RemoveWatches: wire.RemovalProto(8, watches),
+	}}
+	acked := &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Touch{Touch: &holdfastv1.Touch{
+		Seq: 9, AckedIds: []uint64{id, id + 1}, Acked: []uint64{1, 1 << 63},
+	}}}
+	return []*holdfastv1.ClientMessage{
+		resume,
+		batch(write(2, id, 1, "/a"), write(3, id, 2, "a"), read(4, id, "/"), read(5, 0, "/"), write(6, 0, 0, "")),
+		add, remove, acked, write(10, id+1, 1, "/a"), read(11, 1<<63, "//"),
 	}
 }
 
@@ -222,7 +256,8 @@ func due(m *holdfastv1.ClientMessage) (seqs []uint64) {
 	}
 	for _, m := range requests {
 		seqs = append(seqs, m.GetOpen().GetSeq()+m.GetResume().GetSeq()+m.GetTouch().GetSeq()+m.GetClose().GetSeq()+
-			m.GetUpgrade().GetSeq()+m.GetResumeSessions().GetSeq())
+			m.GetUpgrade().GetSeq()+m.GetResumeSessions().GetSeq()+m.GetWrite().GetSeq()+m.GetRead().GetSeq()+
+			m.GetAddWatches().GetSeq()+m.GetRemoveWatches().GetSeq())
 	}
 	return seqs
 }
@@ -268,6 +303,14 @@ func counted(t *testing.T, script []*holdfastv1.ClientMessage, said []*holdfastv
 			if a.Upgraded.GetSession().GetLocal() || a.Upgraded.GetToken().GetLocal() {
 				t.Errorf("an upgrade returns a local session or token: %v", a.Upgraded)
 			}
+		case *holdfastv1.ServerMessage_Written:
+			seq = a.Written.GetSeq()
+		case *holdfastv1.ServerMessage_Read:
+			seq = a.Read.GetSeq()
+		case *holdfastv1.ServerMessage_WatchesAdded:
+			seq = a.WatchesAdded.GetSeq()
+		case *holdfastv1.ServerMessage_WatchesRemoved:
+			seq = a.WatchesRemoved.GetSeq()
 		case *holdfastv1.ServerMessage_Failed:
 			seq = a.Failed.GetSeq()
 		default:

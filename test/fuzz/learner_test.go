@@ -168,7 +168,7 @@ func hearLearner(t *testing.T, script []*peerv1.LearnerMessage) {
 		}
 	}
 	network := newPipes()
-	port := peerport.New(peerport.PeerConfig{ClusterID: "c", Logger: w.alarms.logger()}, follower{w})
+	port := peerport.New(peerport.PeerConfig{ClusterID: "c", Logger: w.alarms.logger()}, follower{w}, nil)
 	w.started.Go(func() { _ = port.Serve(network) })
 	defer func() {
 		t.Helper()

@@ -2,36 +2,13 @@ package model
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
-)
 
-// wide returns the bounds of the searches. Without settings the tests are short enough for every run. TIME=10m lets
-// each scope be searched for 10 minutes, and includes the large ones. STATES=50000000 bounds the states of one complete
-// search; a state takes about 30 bytes.
-func wide(t *testing.T) (time.Duration, int) {
-	t.Helper()
-	limit, states := time.Duration(0), 20_000_000
-	if text := os.Getenv("TIME"); text != "" {
-		var err error
-		if limit, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("TIME=%s: %v", text, err)
-		}
-	}
-	if text := os.Getenv("STATES"); text != "" {
-		var err error
-		if states, err = strconv.Atoi(text); err != nil {
-			t.Fatalf("STATES=%s: %v", text, err)
-		}
-	}
-	return limit, states
-}
+	"holdfast/test/model/check"
+)
 
 func TestEveryRuleThatIsLeftOutIsMissed(t *testing.T) {
 	for _, row := range leftOuts {
@@ -39,7 +16,7 @@ func TestEveryRuleThatIsLeftOutIsMissed(t *testing.T) {
 			t.Parallel()
 			search := Search{Scope: row.scope, Without: Rules(row.rule), For: row.breaks}
 			if row.breaks == 0 {
-				told(t, "| %v | %s | nothing found | %s | |", row.rule, rules[row.rule].without, row.scope.Name)
+				check.Told(t, "| %v | %s | nothing found | %s | |", row.rule, rules[row.rule].without, row.scope.Name)
 				search.For = I1 | I3 | I4
 				if got := Walk(t.Context(), Walks{Search: search, Seed: row.seed, Count: 2000}); got.Broken != 0 {
 					t.Errorf("without %v the table says that nothing breaks, and %v breaks\n%s", row.rule, got.Broken,
@@ -54,7 +31,7 @@ func TestEveryRuleThatIsLeftOutIsMissed(t *testing.T) {
 					got.Walks, row.breaks)
 			}
 			t.Logf("seed %d, %d steps\n%s", got.Seed, len(got.Story), search.story(got.Story))
-			told(t, "| %v | %s | %v | %s | %d |", row.rule, rules[row.rule].without, row.breaks, row.scope.Name,
+			check.Told(t, "| %v | %s | %v | %s | %d |", row.rule, rules[row.rule].without, row.breaks, row.scope.Name,
 				len(got.Story))
 			search.Without = 0
 			if _, broken := search.replay(got.Story, row.breaks); broken {
@@ -69,20 +46,8 @@ func TestEveryRuleThatIsLeftOutIsMissed(t *testing.T) {
 	}
 }
 
-// told requires that README.md has a line, so that it says what the tests have seen.
-func told(t *testing.T, format string, args ...any) {
-	t.Helper()
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if line := fmt.Sprintf(format, args...); !strings.Contains(string(text), "\n"+line+"\n") {
-		t.Errorf("README.md lacks the line\n%s", line)
-	}
-}
-
 func TestNothingBreaksInAnyHistoryOfASmallScope(t *testing.T) {
-	limit, most := wide(t)
+	limit, most := check.Bounds(t)
 	for _, c := range completes {
 		t.Run(c.scope.Name+" "+c.invariants.String(), func(t *testing.T) {
 			if c.wide && limit == 0 {
@@ -96,7 +61,7 @@ func TestNothingBreaksInAnyHistoryOfASmallScope(t *testing.T) {
 			}
 			got := Explore(ctx, Search{Scope: c.scope, For: c.invariants, States: most})
 			if got.Complete && !c.wide {
-				told(t, "| %s | %v | %d | %d |", c.scope.Name, c.invariants, got.States, got.Depth)
+				check.Told(t, "| %s | %v | %d | %d |", c.scope.Name, c.invariants, got.States, got.Depth)
 			}
 			t.Logf("%v: %d states, depth %d, complete %v, %.0f states/s", c.scope, got.States, got.Depth, got.Complete,
 				float64(got.States)/got.Took.Seconds())
@@ -111,7 +76,7 @@ func TestNothingBreaksInAnyHistoryOfASmallScope(t *testing.T) {
 }
 
 func TestNothingBreaksInRandomHistoriesOfWideScopes(t *testing.T) {
-	limit, _ := wide(t)
+	limit, _ := check.Bounds(t)
 	scopes := slices.Clone(wides)
 	for _, row := range leftOuts {
 		if !slices.Contains(scopes, row.scope) {

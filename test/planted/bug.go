@@ -13,7 +13,7 @@ import (
 
 // bug is one planted bug: a file of bugs/. The file begins with a paragraph that says what the bug does. Then come
 //
-//	from: the defects of other systems and the rules of docs/protocol.md that it stands for
+//	from: the defects of other systems and the rules of docs/protocol.md or docs/tree.md that it stands for
 //	breaks: the invariants that it breaks
 //	catch: ./package ^TestName$ [-flag ...] [VARIABLE=value,value,...]
 //	says: a regular expression

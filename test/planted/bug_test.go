@@ -143,3 +143,39 @@ func TestReadmeHasTheTable(t *testing.T) {
 		t.Errorf("the table in README.md is not that of bugs/ (%v): go run ./test/planted -write", err)
 	}
 }
+
+// TestChoose shows which catchers of which bugs the flags select.
+func TestChoose(t *testing.T) {
+	unit := catcher{pkg: "./p", run: "^TestA$", env: []string{""}}
+	whole := catcher{pkg: simulation, run: "^TestSim$", env: []string{""}}
+	bugs := []bug{{name: "one", catchers: []catcher{unit, unit, whole}}, {name: "two", catchers: []catcher{unit, whole}}}
+	for name, test := range map[string]struct {
+		choice
+		want []string
+	}{
+		"the first":               {choice{simulate: "^$"}, []string{"one ./p", "two ./p"}},
+		"one bug":                 {choice{bug: "two", simulate: "^$"}, []string{"two ./p"}},
+		"the simulation for some": {choice{simulate: "^one$"}, []string{"one ./p", "one ./test/sim", "two ./p"}},
+		"a catcher": {
+			choice{catcher: "test/sim", simulate: "^$"}, []string{"one ./test/sim", "two ./test/sim"},
+		},
+		"all": {
+			choice{simulate: "^$", all: true},
+			[]string{"one ./p", "one ./p", "one ./test/sim", "two ./p", "two ./test/sim"},
+		},
+	} {
+		chosen, err := choose(bugs, test.choice)
+		var got []string
+		for _, b := range chosen {
+			for _, c := range b.catchers {
+				got = append(got, b.name+" "+c.pkg)
+			}
+		}
+		if err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, test.want)
+		}
+	}
+	if _, err := choose(bugs, choice{bug: "three"}); err == nil {
+		t.Error("no error for a bug that does not exist")
+	}
+}

@@ -6,6 +6,7 @@
 // build, and when a test fails without the expected message.
 //
 //	go run ./test/planted                          each bug against the first of its catchers
+//	go run ./test/planted -simulate 'two-owners'   some of them against the simulation too
 //	go run ./test/planted -all                     against all of them
 //	go run ./test/planted -bug 'observers' -times 10   how reliably it is caught
 //	go run ./test/planted -write                   bring the table in README.md up to date
@@ -40,6 +41,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	which := flags.String("bug", "", "only bugs whose name matches")
 	through := flags.String("catcher",
 		"", "only catchers whose package and test match; all of them, not only the first")
+	simulate := flags.String("simulate", "^$", "for bugs whose name matches, try the simulation besides the first catcher")
 	all := flags.Bool("all", false, "try all catchers of each bug, not only the first")
 	times := flags.Int("times", 1, "try each catcher that often; 9 of 10 times it must catch")
 	workers := flags.Int("workers", 2, "bugs at a time")
@@ -61,7 +63,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *write {
 		return writeTable(filepath.Join(dir, "README.md"), bugs)
 	}
-	chosen, err := choose(bugs, *which, *through, *all)
+	chosen, err := choose(bugs, choice{*which, *through, *simulate, *all})
 	if err != nil {
 		return err
 	}
@@ -88,36 +90,43 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(output)), nil
 }
 
+// choice is what the flags of the same names select.
+type choice struct {
+	bug, catcher, simulate string
+	all                    bool
+}
+
+// catchers returns the selected catchers of a bug.
+func (o choice) catchers(b *bug, catches, simulate *regexp.Regexp) (chosen []catcher) {
+	every, simulated := o.all || o.catcher != "", simulate.MatchString(b.name)
+	for i, c := range b.catchers {
+		if (every || i == 0 || simulated && c.pkg == simulation) && catches.MatchString(c.String()) {
+			chosen = append(chosen, c)
+		}
+	}
+	return chosen
+}
+
 // choose returns the selected bugs, each with its selected catchers.
-func choose(bugs []bug, which, through string, all bool) ([]bug, error) { //nolint:revive // flag-parameter: all is one
-	name, err := regexp.Compile(which)
-	if err != nil {
-		return nil, err
+func choose(bugs []bug, o choice) ([]bug, error) {
+	var words [3]*regexp.Regexp
+	for i, text := range []string{o.bug, o.catcher, o.simulate} {
+		var err error
+		if words[i], err = regexp.Compile(text); err != nil {
+			return nil, err
+		}
 	}
-	catches, err := regexp.Compile(through)
-	if err != nil {
-		return nil, err
-	}
+	name, catches, simulate := words[0], words[1], words[2]
 	var chosen []bug
 	for _, b := range bugs {
-		var catchers []catcher
-		for _, c := range b.catchers {
-			if catches.MatchString(c.String()) {
-				catchers = append(catchers, c)
-			}
+		b.catchers = o.catchers(&b, catches, simulate)
+		if len(b.catchers) > 0 && name.MatchString(b.name) {
+			chosen = append(chosen, b)
 		}
-		if !name.MatchString(b.name) || len(catchers) == 0 {
-			continue
-		}
-		if !all && through == "" {
-			catchers = catchers[:1]
-		}
-		b.catchers = catchers
-		chosen = append(chosen, b)
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("choose bugs: no bug matches -bug %q with a catcher that matches -catcher %q", which,
-			through)
+		return nil, fmt.Errorf("choose bugs: no bug matches -bug %q with a catcher that matches -catcher %q", o.bug,
+			o.catcher)
 	}
 	return chosen, nil
 }

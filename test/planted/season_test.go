@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,8 @@ func module(t *testing.T) string {
 	for name, text := range map[string]string{
 		"go.mod": "module planted.test\n\ngo 1.26\n",
 		"p/p.go": "package p\n\nfunc One() int {\n\treturn 1\n}\n",
+		"p/before.go": "package p\n\nimport \"os\"\n\nfunc before(file string) bool {\n\t_, err := os.Stat(file)\n" +
+			"\t_ = os.WriteFile(file, nil, 0o600)\n\treturn err == nil\n}\n",
 		"p/p_test.go": "package p\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n" +
 			"func TestOne(t *testing.T) {\n\tif got := One(); got != 1 && os.Getenv(\"LOOK\") != \"no\" {\n" +
 			"\t\tt.Errorf(\"got %d, want 1\", got)\n\t}\n}\n\n" +
@@ -59,6 +62,16 @@ func TestCaught(t *testing.T) {
 		"by its panic":    {"return 1", `panic("got 2")`, "^TestOne$", "panic: got 2"},
 	})
 	if err != nil || !strings.Contains(out, "all 3 bugs are caught") {
+		t.Errorf("got error %v, printed:\n%s", err, out)
+	}
+}
+
+// TestAnotherChance shows that a bug which its test does not always see is caught all the same, and that the season
+// tells of it.
+func TestAnotherChance(t *testing.T) {
+	later := fmt.Sprintf("if before(%q) { return 2 }; return 1", filepath.Join(t.TempDir(), "seen"))
+	out, err := plant(t, module(t), map[string][4]string{"shy": {"return 1", later, "^TestOne$", "got 2, want 1"}})
+	if err != nil || !strings.Contains(out, "*** shy: ./p TestOne: uncaught: the test passes; once more\n") {
 		t.Errorf("got error %v, printed:\n%s", err, out)
 	}
 }

@@ -97,7 +97,7 @@ func (c *cluster) lead(p *peer) *rule {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	r.port = peerport.New(peerport.PeerConfig{ClusterID: "c"}, r)
+	r.port = peerport.New(peerport.PeerConfig{ClusterID: "c"}, r, nil)
 	r.parts.Go(func() { _ = r.port.Serve(listener) })
 	for _, one := range c.peers {
 		server := learner.NewServer(learner.Config{

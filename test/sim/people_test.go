@@ -18,8 +18,14 @@ type population struct {
 	hermits, lifters, vanishers []*tenant
 	keepers                     []*keeper
 	// readers and wanderers read. Wanderers are in every cluster.
-	readers   []*tenant
+	readers []*tenant
+	// scribes use the tree. They are in every cluster.
+	scribes   []*scribe
 	wanderers []*wanderer
+	// gardeners change the part of the tree that watchers watch.
+	gardeners []*gardener
+	watchers  []*watcher
+	streamers []*streamer
 	// impatient ends the last waits of mortals.
 	impatient context.CancelFunc
 	lives     sync.WaitGroup
@@ -42,7 +48,14 @@ func (w *world) population() *population {
 		p.vanishers = append(p.vanishers, w.localTenant("v1", 1))
 		p.keepers = append(p.keepers, &keeper{w.ghost("k1")})
 	}
+	shelf := &shelf{}
+	p.scribes = append(p.scribes, w.scribe("s1", shelf), w.scribe("s2", shelf))
 	p.wanderers = append(p.wanderers, w.wanderer("w1"))
+	if w.watched {
+		p.gardeners = append(p.gardeners, w.gardener("x1"))
+		p.watchers = append(p.watchers, w.watcher("o1", true), w.watcher("o2", false))
+		p.streamers = append(p.streamers, w.streamer("o3"))
+	}
 	if len(w.readOnly) > 0 {
 		p.readers = append(p.readers, w.librarian("r1", true), w.librarian("r2", true), w.librarian("r3", false))
 		p.wanderers = append(p.wanderers, w.wanderer("w2"))
@@ -52,10 +65,30 @@ func (w *world) population() *population {
 
 // wanting returns the tenants that must be served after the last fault. sdk returns all tenants.
 func (p *population) wanting() []*tenant {
-	return slices.Concat(p.tenants, p.hermits, p.lifters, p.readers)
+	all := slices.Concat(p.tenants, p.hermits, p.lifters, p.readers)
+	for _, s := range p.scribes {
+		all = append(all, s.tenant)
+	}
+	for _, x := range p.gardeners {
+		all = append(all, x.tenant)
+	}
+	for _, x := range p.watchers {
+		if x.holds {
+			all = append(all, x.tenant)
+		}
+	}
+	return all
 }
 
-func (p *population) sdk() []*tenant { return slices.Concat(p.wanting(), p.mortals, p.vanishers) }
+func (p *population) sdk() []*tenant {
+	all := slices.Concat(p.wanting(), p.mortals, p.vanishers)
+	for _, x := range p.watchers {
+		if !x.holds {
+			all = append(all, x.tenant)
+		}
+	}
+	return all
+}
 
 // unattached returns the clients without a connection.
 func (p *population) unattached() []*ghost {
@@ -85,8 +118,20 @@ func (p *population) callers() []string {
 	for _, x := range p.readers {
 		names = append(names, x.name)
 	}
+	for _, s := range p.scribes {
+		names = append(names, s.name)
+	}
 	for _, r := range p.wanderers {
 		names = append(names, r.name)
+	}
+	for _, x := range p.gardeners {
+		names = append(names, x.name)
+	}
+	for _, x := range p.watchers {
+		names = append(names, x.name)
+	}
+	for _, x := range p.streamers {
+		names = append(names, x.name)
 	}
 	return names
 }
@@ -120,8 +165,20 @@ func (p *population) begin(ctx context.Context) {
 	for _, x := range p.readers {
 		p.lives.Go(func() { x.study(ctx) })
 	}
+	for _, s := range p.scribes {
+		p.lives.Go(func() { s.work(ctx) })
+	}
 	for _, r := range p.wanderers {
 		p.lives.Go(func() { r.begin(ctx); r.wander(ctx) })
+	}
+	for _, x := range p.gardeners {
+		p.lives.Go(func() { x.garden(ctx) })
+	}
+	for _, x := range p.watchers {
+		p.lives.Go(func() { x.work(ctx) })
+	}
+	for _, x := range p.streamers {
+		p.lives.Go(func() { x.work(ctx) })
 	}
 }
 
@@ -140,6 +197,15 @@ func (p *population) testify(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, x := range p.wanting() {
 		all.Go(func() { x.testify(ctx) })
+	}
+	for _, s := range p.scribes {
+		all.Go(func() { s.lookBack(ctx) })
+	}
+	for _, x := range p.watchers {
+		all.Go(x.conclude)
+	}
+	for _, x := range p.streamers {
+		all.Go(x.conclude)
 	}
 	all.Wait()
 }
@@ -161,5 +227,8 @@ func (p *population) stop() {
 	}
 	for _, r := range p.wanderers {
 		r.disconnect()
+	}
+	for _, x := range p.streamers {
+		x.disconnect()
 	}
 }

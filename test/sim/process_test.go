@@ -92,7 +92,7 @@ func (p *process) live(ctx context.Context) {
 		started.State.Mode = session.ModeReadOnly
 	}
 	w.record.Add(started)
-	n, err := node.New(cfg, node.Options{
+	options := node.Options{
 		Logger:        w.logs.logger(p.name),
 		Network:       w.Host(p.name),
 		Version:       "sim",
@@ -107,7 +107,10 @@ func (p *process) live(ctx context.Context) {
 		Expires: p.expires,
 		Local:   p.local,
 		Leads:   func(term uint64) { p.note(history.Event{Kind: history.Leads, Who: p.name, Term: term}) },
-	})
+		Tree:    p.grew,
+	}
+	options.Telling.Changes, options.Telling.Unsent = w.keepsToTell()
+	n, err := node.New(cfg, options)
 	if err != nil {
 		p.end(fmt.Errorf("start: %w", err))
 		return

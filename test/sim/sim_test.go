@@ -29,6 +29,8 @@ const (
 	// settle is how long after the last fault a cluster may take to serve every client again. It covers Raft's back-off
 	// after a heal, an election, and the SDK's back-off.
 	settle = 20 * time.Second
+	// served is how long clients go on after that, so that the checker sees each of them served.
+	served = 2 * time.Second
 	// faultCount is the number of faults of one run, calm the length of the calm spells between some of them.
 	faultCount = 6
 	calm       = 45 * time.Second
@@ -159,6 +161,7 @@ func run(t *testing.T, r *report) {
 		return f.Kind == faults.OldSnapshot
 	})
 	w.readOnly = w.mayRead()
+	w.watched = true
 	for _, name := range w.names {
 		w.Start(name)
 	}
@@ -176,7 +179,7 @@ func run(t *testing.T, r *report) {
 	faults.RunFrom(running, w, faultLog{w}, 1+len(plan)+len(links)+len(hiccups)+len(beside), after)
 	w.record.Add(history.Event{Kind: history.Healed})
 	p.want()
-	sleep(running, settle)
+	sleep(running, settle+served)
 	p.testify(running)
 	w.recovered()
 	stop()

@@ -29,6 +29,9 @@ type world struct {
 	drives  map[string]*drive
 	logs    *logs
 	report  *report
+	// watched says that clients watch the tree. Set before any node starts.
+	watched bool
+	plot    *plot
 	// eager nodes take snapshots and truncate their logs so often that followers are restored from snapshots. Set
 	// before any node starts.
 	eager bool
@@ -69,6 +72,7 @@ func newWorld(t *testing.T, r *report) *world {
 		drives:  make(map[string]*drive),
 		logs:    newLogs(),
 		report:  r,
+		plot:    &plot{recorded: make(map[uint64]bool)},
 		closing: make(chan struct{}),
 		lives:   make(map[string]*process),
 		clocks:  make(map[string]time.Duration),

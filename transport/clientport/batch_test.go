@@ -3,10 +3,13 @@ package clientport
 import (
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -250,34 +253,6 @@ func TestBoundsCountTheRequestsOfABatch(t *testing.T) {
 	}
 }
 
-// A client that reads all answers may send batches as fast as it can: the reader waits for the writer.
-func TestBatchesWaitForRoom(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		_, network, stop := clientPort(t, Config{Stream: StreamLimits{Outgoing: 100}}, &fakeService{})
-		defer stop()
-		stream := connected(t, network)
-		const batches, each = 50, 90
-		go func() {
-			for b := range batches {
-				var requests []*holdfastv1.ClientMessage
-				for i := range each {
-					requests = append(requests, touchMessage(uint64(b*each+i+1)))
-				}
-				if stream.Send(batchMessage(requests...)) != nil {
-					return
-				}
-			}
-		}()
-		all, _ := receiveAnswers(t, stream, batches*each)
-		for i, m := range all {
-			if m.GetTouched().GetSeq() != uint64(i+1) {
-				t.Fatalf("answer %d is %v", i, m)
-			}
-		}
-		_ = stream.CloseSend()
-	})
-}
-
 // A stream whose client has closed its side ends once the node has told the outcomes of all requests.
 func TestAHalfClosedStreamAnswersWhatWasStarted(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -326,17 +301,20 @@ func TestOutcomesAfterTheEndOfAStream(t *testing.T) {
 		}
 		asked[0].done(porttest.Grant(1), nil)
 		asked[1].done(session.Grant{}, session.ErrOutcomeUnknown)
-		if got := s.Stats().Sessions; got != 0 {
-			t.Errorf("%d sessions are counted after the end", got)
+		if got := s.Stats(); got.Sessions != 0 || got.Waiting != 0 {
+			t.Errorf("%d sessions and %d bytes are counted after the end", got.Sessions, got.Waiting)
 		}
 	})
 }
 
-// A request that panics as it is started, or whose outcome is a panic, is answered once. Its stream goes on.
+// A request that panics as it is started, or whose outcome is a panic, is answered once, and logged once. Its stream
+// goes on.
 func TestPanicsOfStartedRequestsAreAnswered(t *testing.T) {
+	var log porttest.LogBuffer
+	logger := hclog.New(&hclog.LoggerOptions{Output: &log})
 	bubble.Test(t, func(t *testing.T) {
 		service := &fakeService{}
-		s, network, stop := clientPort(t, Config{}, service)
+		s, network, stop := clientPort(t, Config{Logger: logger}, service)
 		defer stop()
 		service.start = func(r session.Request, done func(session.Grant, error)) bool {
 			switch {
@@ -366,6 +344,9 @@ func TestPanicsOfStartedRequestsAreAnswered(t *testing.T) {
 		}
 		if got := s.Stats().Panics; got != 3 {
 			t.Errorf("counted %d panics, want 3", got)
+		}
+		if got := strings.Count(log.String(), "[ERROR]"); got != 3 {
+			t.Errorf("%d errors are logged for 3 panics:\n%s", got, &log)
 		}
 		_ = stream.CloseSend()
 	})

@@ -50,6 +50,14 @@ type NodeStatus struct {
 	MaxStateBytes    uint64
 	// Warning describes a problem that a person should look into although the node serves.
 	Warning string
+	Tree    TreeStatus
+}
+
+// TreeStatus describes the tree of a node; all is 0 in a cluster without one.
+type TreeStatus struct {
+	FeatureLevel               uint32
+	Entries, Ephemerals, Bytes uint64
+	Watches                    uint64
 }
 
 // Member describes one node of the configuration.
@@ -99,6 +107,11 @@ func (c *clusterServer) GetStatus(ctx context.Context,
 		MaxSessions:      s.MaxSessions,
 		StateBytes:       s.StateBytes,
 		MaxStateBytes:    s.MaxStateBytes,
+		FeatureLevel:     s.Tree.FeatureLevel,
+		TreeEntries:      s.Tree.Entries,
+		TreeEphemerals:   s.Tree.Ephemerals,
+		TreeBytes:        s.Tree.Bytes,
+		Watches:          s.Tree.Watches,
 	}, nil
 }
 

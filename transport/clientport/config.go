@@ -31,6 +31,9 @@ type Config struct {
 	Gate gate.Config
 	// TouchWait bounds how long one TouchSessions waits for tokens that are newer than this node; default 1 s.
 	TouchWait time.Duration
+	// Super is the digest, NAME:HASH, of the client that no access list of the tree holds back (P1 of the tree); "" for
+	// none.
+	Super string
 	// Clock is the wall clock that ids are made from (O1); nil is time.Now.
 	Clock func() time.Time
 }

@@ -73,6 +73,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 	c.reservations.Leave()
 	c.streamState.drain()
 	c.streamState.waits.Wait() // these requests end because their context has ended
+	c.tree.close()
 	conn.Disconnect()
 	s.stats.streams.Add(-1)
 	c.count(-c.streamState.clear())
@@ -90,14 +91,20 @@ type connection struct {
 	// sessions is how many sessions the stream has.
 	sessions atomic.Int64
 	// heard counts the client's messages.
-	heard atomic.Uint64
+	heard    atomic.Uint64
+	shortest shortest
+	tree     treeSlot
 }
 
 // count adds to the number of sessions of the stream.
 func (c *connection) count(change int) {
 	c.server.stats.sessions.Add(int64(change))
-	if now := c.sessions.Add(int64(change)); change > 0 {
+	now := c.sessions.Add(int64(change))
+	if change > 0 {
 		c.out.allow(int(now))
+	}
+	if now <= 0 {
+		c.shortest.timeout.Store(0)
 	}
 }
 
@@ -106,7 +113,7 @@ func (c *connection) count(change int) {
 func (c *connection) serve(ctx context.Context, stream connectStream) error {
 	read, written := make(chan error, 1), make(chan error, 1)
 	c.server.port.Pump(func() { read <- c.read(ctx, stream) })
-	c.server.port.Pump(func() { written <- c.out.run(ctx, stream.SendMsg) })
+	c.server.port.Pump(func() { written <- (&writer{c: c, out: c.out}).run(ctx, stream.SendMsg) })
 	ended, why := c.until(read, written)
 	if ended {
 		return why
@@ -204,36 +211,86 @@ func (c *connection) read(ctx context.Context, stream connectStream) error {
 			return err
 		}
 		c.heard.Add(1)
-		c.take(ctx, m)
+		if err := c.take(ctx, m); err != nil {
+			return err
+		}
 	}
 }
 
 // take serves the requests of a message, in their order. Each request of a batch is served as if it had come alone. A
-// bad batch has no seq, and is refused as a whole.
-func (c *connection) take(ctx context.Context, m *holdfastv1.ClientMessage) {
+// bad batch has no seq, and is refused as a whole. The error ends the stream.
+func (c *connection) take(ctx context.Context, m *holdfastv1.ClientMessage) error {
 	batch := m.GetBatch()
 	if batch == nil {
+		if err := c.awaitTree(ctx, m, m, nil); err != nil {
+			return err
+		}
 		c.takeOne(ctx, m)
-		return
+		return nil
 	}
 	c.out.joinAnswers()
 	requests := batch.GetRequests()
 	if err := wire.BatchOf(len(requests)); err != nil {
 		c.fail(0, err)
-		return
-	}
-	if !c.out.awaitRoom(ctx, len(requests)) {
-		return
+		return nil
 	}
 	for _, one := range requests {
-		if ctx.Err() != nil {
-			return
+		if nested := one.GetBatch(); nested != nil {
+			nested.Reset() // it is refused, whatever it holds: nothing of it waits for room
+		}
+	}
+	if !c.awaitRoom(ctx, m) {
+		return nil
+	}
+	return c.takeEach(ctx, m, requests)
+}
+
+// takeEach serves the requests of a batch, but for those that are nil: they were served ahead of their turn.
+func (c *connection) takeEach(ctx context.Context, batch *holdfastv1.ClientMessage,
+	requests []*holdfastv1.ClientMessage,
+) error {
+	for i, one := range requests {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if one == nil {
+			continue
 		}
 		if one.GetBatch() != nil {
 			c.fail(0, &session.FieldError{Field: "batch.requests", Limit: "must hold no batch"})
 			continue
 		}
+		if err := c.awaitTree(ctx, batch, one, requests[i+1:]); err != nil {
+			return err
+		}
 		c.takeOne(ctx, one)
+	}
+	return nil
+}
+
+// awaitRoom waits until the answers to a batch fit into the queue, and reports whether the queue takes them. They need
+// room beside the answers that the stream owes already: one entry of the log may answer all requests under way. A batch
+// asks for many answers at once, and a client that reads them as fast as it can must not lose its stream for it (B1). A
+// client that does not read them loses it when its patience is over. Meanwhile the batch counts on the connection.
+func (c *connection) awaitRoom(ctx context.Context, batch *holdfastv1.ClientMessage) bool {
+	counted := 0
+	defer func() { c.network.Add(-counted) }()
+	for {
+		// Owed answers first: one that is queued meanwhile counts twice, and never not at all.
+		owed := c.streamState.owed()
+		shorter, open := c.out.fits(owed + len(batch.GetBatch().GetRequests()))
+		if shorter == nil {
+			return open
+		}
+		if counted == 0 {
+			counted = bytesOf(batch)
+			c.network.Add(counted)
+		}
+		select {
+		case <-shorter:
+		case <-ctx.Done():
+			return false
+		}
 	}
 }
 
@@ -251,29 +308,26 @@ func (c *connection) takeOne(ctx context.Context, m *holdfastv1.ClientMessage) {
 // start begins a request. Its error is the answer to the request.
 func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (err error) {
 	defer c.server.port.Recovered(wire.ConnectMethod, &err)
-	switch m := m.GetMessage().(type) {
+	switch one := m.GetMessage().(type) {
 	case *holdfastv1.ClientMessage_Touch:
-		return c.touch(m.Touch)
+		return c.touch(ctx, one.Touch)
 	case *holdfastv1.ClientMessage_Open:
-		return c.open(ctx, m.Open)
+		return c.open(ctx, one.Open)
 	case *holdfastv1.ClientMessage_Resume:
-		return c.resume(ctx, m.Resume)
+		return c.resume(ctx, one.Resume)
 	case *holdfastv1.ClientMessage_Close:
-		return c.close(ctx, m.Close)
+		return c.close(ctx, one.Close)
 	case *holdfastv1.ClientMessage_Upgrade:
-		return c.upgrade(ctx, m.Upgrade)
+		return c.upgrade(ctx, one.Upgrade)
 	case *holdfastv1.ClientMessage_ResumeSessions:
-		return c.resumes(m.ResumeSessions)
+		return c.resumes(one.ResumeSessions)
 	default:
-		return &session.FieldError{Field: "message", Limit: messageLimit}
+		return c.startTree(ctx, m)
 	}
 }
 
 // fail answers a request with its error.
 func (c *connection) fail(seq uint64, err error) {
-	if p, ok := errors.AsType[*session.PanicError](err); ok {
-		c.server.port.Panicked(wire.ConnectMethod, p)
-	}
 	c.server.port.Note(wire.ConnectMethod, err)
 	c.server.stats.failed.Add(1)
 	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{Failed: wire.FailedProto(seq, err)}})

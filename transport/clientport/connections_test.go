@@ -190,6 +190,7 @@ func TestStreamsOfTheNode(t *testing.T) {
 		if limitNamed(err) != "max_streams" {
 			t.Errorf("a third call: %v", err)
 		}
+		synctest.Wait() // a refused call counts until its goroutine has ended
 		if got := s.Stats(); got.RefusedCalls != 2 || got.Calls != 2 {
 			t.Errorf("stats %+v", got)
 		}

@@ -16,6 +16,7 @@ import (
 	"holdfast/transport/internal/porttest"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
+	"holdfast/tree"
 )
 
 // fakeService is a session.Service whose functions a test sets. A function that is not set succeeds.
@@ -33,6 +34,8 @@ type fakeService struct {
 	list       func(context.Context, session.Query) (session.Page, error)
 	state      func() session.NodeState
 	allocate   func(context.Context, session.ClaimRequest) (session.ID, error)
+	tree       func([]tree.Principal, func()) session.TreeConnection
+	watch      func(context.Context, session.SessionWatch, func([]session.SessionTold) error) error
 
 	mu           sync.Mutex
 	events       []session.Events
@@ -49,6 +52,19 @@ func (f *fakeService) Connect(e session.Events) (session.Connection, error) {
 	defer f.mu.Unlock()
 	f.events = append(f.events, e)
 	return &fakeConnection{f}, nil
+}
+
+func (f *fakeService) WatchSessions(
+	ctx context.Context, w session.SessionWatch, tell func([]session.SessionTold) error,
+) error {
+	if f.watch == nil {
+		return session.ErrNoTree
+	}
+	return f.watch(ctx, w, tell)
+}
+
+func (c *fakeConnection) Tree(principals []tree.Principal, notify func()) session.TreeConnection {
+	return c.tree(principals, notify)
 }
 
 // newest returns the events of the newest connection.
@@ -164,6 +180,7 @@ func (c fakeCluster) Status(context.Context) (NodeStatus, error) {
 		SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", Warning: "w",
 		StateDigest: "ab", Version: "v",
 		Mode: session.ModeReadOnly,
+		Tree: TreeStatus{FeatureLevel: 1, Entries: 9, Ephemerals: 10, Bytes: 11, Watches: 12},
 	}, c.err
 }
 

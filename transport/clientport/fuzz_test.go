@@ -80,6 +80,14 @@ func answers(t *testing.T, said []*holdfastv1.ServerMessage) (seqs []uint64) {
 			seq = a.Closed.GetSeq()
 		case *holdfastv1.ServerMessage_Upgraded:
 			seq = a.Upgraded.GetSeq()
+		case *holdfastv1.ServerMessage_Written:
+			seq = a.Written.GetSeq()
+		case *holdfastv1.ServerMessage_Read:
+			seq = a.Read.GetSeq()
+		case *holdfastv1.ServerMessage_WatchesAdded:
+			seq = a.WatchesAdded.GetSeq()
+		case *holdfastv1.ServerMessage_WatchesRemoved:
+			seq = a.WatchesRemoved.GetSeq()
 		case *holdfastv1.ServerMessage_Failed:
 			if seq = a.Failed.GetSeq(); a.Failed.GetError().GetField() == "" {
 				t.Errorf("refused with %v", a.Failed)
@@ -101,6 +109,11 @@ func FuzzConnectMessage(f *testing.F) {
 		batchMessage(openMessage(1), touchMessage(2, 5), resumeMessage(3, 3), closeMessage(4, 8), resumesMessage(5, 3, 4)),
 		batchMessage(openMessage(1), openMessage(1), openMessage(0), &holdfastv1.ClientMessage{}),
 		batchMessage(batchMessage(openMessage(1)), touchMessage(2)),
+		writeMessage(1, 7, 1), writeMessage(1, 0, 1), readMessage(2, 7), addMessage(3, 5), removeMessage(4),
+		ackMessage(5, 7, 1),
+		batchMessage(
+			writeMessage(1, 7, 1), readMessage(2, 0), ackMessage(3, 7, 2), addMessage(4, 0), touchMessage(5), removeMessage(4),
+		),
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -113,8 +126,10 @@ func FuzzConnectMessage(f *testing.F) {
 		if proto.Unmarshal(b, m) != nil {
 			return
 		}
+		service := &fakeService{}
+		wrong := fuzzedTree(service)
 		s := &sessionServer{
-			cfg: Config{}.withDefaults(), service: &fakeService{}, stats: &counters{},
+			cfg: Config{}.withDefaults(), service: service, stats: &counters{},
 			gate: gate.New(gate.Config{}),
 			port: port.New(port.Config{Logger: hclog.NewNullLogger()}),
 		}
@@ -129,6 +144,9 @@ func FuzzConnectMessage(f *testing.F) {
 		})
 		if n := s.port.Stats().Panics; n != 0 {
 			t.Fatalf("%d panics", n)
+		}
+		if all := wrong(); len(all) > 0 {
+			t.Errorf("%v asked the node for %+v", m, all)
 		}
 		for _, answer := range stream.sent {
 			if _, err := proto.Marshal(answer); err != nil {

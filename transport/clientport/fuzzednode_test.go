@@ -24,6 +24,9 @@ import (
 func requestsOf(name string) []proto.Message {
 	token, id := wire.TokenProto(porttest.Grant(7).Token), make([]byte, 16)
 	large := map[string]string{"a": strings.Repeat("b", maxFuzzedBytes)}
+	if all := treeRequestsOf(name); all != nil {
+		return all
+	}
 	return map[string][]proto.Message{
 		holdfastv1.SessionService_OpenSession_FullMethodName: {
 			&holdfastv1.OpenSessionRequest{
@@ -90,7 +93,7 @@ func unaryOutcomes() []error {
 	for _, m := range wire.Mappings() {
 		outcomes = append(outcomes, m.Sentinel)
 	}
-	return outcomes
+	return append(outcomes, treeOutcomes()...)
 }
 
 // largePage returns the largest page that a node can have, of sessions with the most and longest labels, which share
@@ -151,6 +154,7 @@ func newAnswering(page session.Page, outcome error) *answering {
 			return 5, a.hear(r, session.CheckClaim(r.Count) == nil)
 		},
 	}
+	withTree(a.fakeService, a.tree)
 	return a
 }
 
@@ -188,10 +192,10 @@ func newUnaryCalls(node *answering) map[string]unaryCall {
 		Limits: port.Limits{MessageBytes: maxFuzzedBytes},
 		State:  func() *holdfastv1.NodeState { return wire.StateProto(node.State()) },
 	})
+	sessions := &sessionServer{cfg: cfg, service: node, port: p, gate: gate.New(gate.Config{}), stats: &counters{}}
 	servers := map[*grpc.ServiceDesc]any{
-		&holdfastv1.SessionService_ServiceDesc: &sessionServer{
-			cfg: cfg, service: node, port: p, gate: gate.New(gate.Config{}), stats: &counters{},
-		},
+		&holdfastv1.SessionService_ServiceDesc: sessions,
+		&holdfastv1.TreeService_ServiceDesc:    &treeServer{node: sessions},
 		&holdfastv1.ClusterService_ServiceDesc: &clusterServer{cluster: node},
 		&holdfastv1.IdService_ServiceDesc:      &idServer{clock: cfg.Clock, service: node},
 	}

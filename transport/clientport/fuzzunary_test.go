@@ -25,8 +25,8 @@ import (
 // maxFuzzedBytes is the largest message that the fuzzed port takes. It is small, so that inputs reach it.
 const maxFuzzedBytes = 4 << 10
 
-// maxRefusalBytes is the largest refusal: it says what is wrong, and does not repeat the request.
-const maxRefusalBytes = 1 << 10
+// maxRefusalBytes is the largest refusal: it says what is wrong, and repeats no more than the begin of a path, quoted.
+const maxRefusalBytes = 2 << 10
 
 // FuzzUnary gives every unary call of Holdfast's own services any request, through the port as gRPC calls it, with any
 // outcome at the node. The result is an answer to the request, not too large, that can be sent; or an error, with the
@@ -191,6 +191,8 @@ func (u *unaryTry) checkAnswer(t *testing.T, name string) {
 		}
 	case *holdfastv1.ListSessionsResponse:
 		u.checkPage(t, a)
+	case interface{ GetStamp() uint64 }:
+		u.checkTree(t, a)
 	case *holdfastv1.AllocateIdsResponse:
 		if a.GetFirst() != 5 || a.GetCount() != u.request.(*holdfastv1.AllocateIdsRequest).GetCount() {
 			t.Errorf("%v was answered with %v", u.request, a)

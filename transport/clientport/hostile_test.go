@@ -85,11 +85,18 @@ func (h *hostile) call(method string) uint32 {
 
 // say sends a message.
 func (h *hostile) say(stream uint32, m proto.Message) error {
+	h.t.Helper()
+	return h.bytes(stream, framed(h.t, m))
+}
+
+// framed returns a message as gRPC sends it.
+func framed(t *testing.T, m proto.Message) []byte {
+	t.Helper()
 	data, err := proto.Marshal(m)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	return h.bytes(stream, append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(data))), data...))
+	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(data))), data...)
 }
 
 // ask makes a unary call.

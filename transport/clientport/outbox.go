@@ -1,7 +1,6 @@
 package clientport
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -240,6 +239,11 @@ func (o *outbox) grow(m *outgoing, bytes int) {
 		o.overflown("outgoing_bytes", fmt.Sprintf("%d bytes that the client has not read", most))
 		return
 	}
+	o.poke()
+}
+
+// poke tells the writer to look again. It returns at once.
+func (o *outbox) poke() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
@@ -260,12 +264,15 @@ func (o *outbox) overflown(name, limit string) {
 func (o *outbox) stuck() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.overflown(
-		"outgoing_wait", fmt.Sprintf(
-			"%v, and a second for each %d KiB of a message, in which the client has not read it", o.patience,
-			slowestRead>>10,
-		),
-	)
+	why := impatient(o.patience)
+	o.overflown(why.Name, why.Limit)
+}
+
+// starved ends the stream of a client that has read nothing of the tree for so long (G9).
+func (o *outbox) starved(wait time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.overflown("outgoing_wait", fmt.Sprintf("%v, in which the client has read nothing of the tree", wait))
 }
 
 // empty closes the queue and drops its messages. Called with mu held.
@@ -282,27 +289,18 @@ func (o *outbox) joinAnswers() {
 	o.joins = true
 }
 
-// awaitRoom waits until the queue has room for n messages, and reports whether it takes them. A batch asks for many
-// answers at once: a client that reads them as fast as it can must not lose its stream for it. A client that does not
-// read them loses it when its patience is over.
-func (o *outbox) awaitRoom(ctx context.Context, n int) bool {
-	for {
-		o.mu.Lock()
-		if o.closed || len(o.queue) == 0 || len(o.queue)+n <= o.limit {
-			defer o.mu.Unlock()
-			return !o.closed
-		}
-		if o.room == nil {
-			o.room = make(chan struct{})
-		}
-		room := o.room
-		o.mu.Unlock()
-		select {
-		case <-room:
-		case <-ctx.Done():
-			return false
-		}
+// fits returns nil when the queue has room for n messages, when it is empty, and when it is closed; open says that it
+// is not closed. Otherwise shorter is closed once the queue has become shorter.
+func (o *outbox) fits(n int) (shorter <-chan struct{}, open bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || len(o.queue) == 0 || len(o.queue)+n <= o.limit {
+		return nil, !o.closed
 	}
+	if o.room == nil {
+		o.room = make(chan struct{})
+	}
+	return o.room, true
 }
 
 // tellRoom wakes the reader that waits for room. Called with mu held.
@@ -319,10 +317,7 @@ func (o *outbox) close() {
 	defer o.mu.Unlock()
 	o.closed = true
 	o.tellRoom()
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
+	o.poke()
 }
 
 // drop closes the queue and drops its messages, because the stream has ended.
@@ -343,58 +338,6 @@ func (o *outbox) err() error {
 		return nil
 	}
 	return o.full
-}
-
-// run sends queued messages until the queue is closed and empty, ctx ends, or send fails. It gives send a [parcel].
-func (o *outbox) run(ctx context.Context, send func(m any) error) error {
-	late := time.AfterFunc(o.patience, o.stuck)
-	late.Stop()
-	var next parcel
-	for {
-		batch, joined, closed := o.take()
-		if len(batch) > 0 {
-			next.joins, next.state = joined, o.state()
-			if err := o.send(ctx, batch, &next, late, send); err != nil {
-				return err
-			}
-			continue
-		}
-		if closed {
-			return nil
-		}
-		select {
-		case <-o.wake:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// send sends messages that are no longer queued, joined to one if the parcel joins. One reading of the node's state
-// serves all of them, because all were made before it (N4). send keeps none of them: the queue's array keeps what it
-// holds. gRPC writes a parcel into a buffer of its own before it returns. late fires when gRPC does not take a parcel
-// in time.
-func (o *outbox) send(ctx context.Context, batch []outgoing, p *parcel, late *time.Timer,
-	send func(m any) error,
-) error {
-	defer late.Stop()
-	defer clear(batch)
-	each := 1
-	if p.joins {
-		each = len(batch)
-	}
-	for i := 0; i < len(batch); i += each {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		late.Reset(o.patience + time.Duration(p.weight)*time.Second/slowestRead) // the weight of the one before
-		p.pack(batch[i : i+each])
-		if err := send(p); err != nil {
-			return err
-		}
-		clear(batch[i : i+each])
-	}
-	return nil
 }
 
 const (

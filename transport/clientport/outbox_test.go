@@ -127,7 +127,7 @@ func TestTheWriterHoldsLittle(t *testing.T) {
 	}
 	all := o.bytes
 	stop := errors.New("stop")
-	err := o.run(t.Context(), func(any) error { return stop })
+	err := (&writer{out: o}).run(t.Context(), func(any) error { return stop })
 	if taken := all - o.bytes; !errors.Is(err, stop) || taken > 2*large {
 		t.Errorf("%v: %d bytes were taken to send one message", err, taken)
 	}
@@ -138,7 +138,7 @@ func TestAnIdleWriterKeepsNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := newOutbox(4096, new(port.Account), port.ReadPatience, noState)
 		ended := make(chan error, 1)
-		go func() { ended <- o.run(t.Context(), func(any) error { return nil }) }()
+		go func() { ended <- (&writer{out: o}).run(t.Context(), func(any) error { return nil }) }()
 		before := heap()
 		const large = 5_000_000
 		o.jeopardy(time.Time{}, []string{strings.Repeat("n", large)})

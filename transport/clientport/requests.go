@@ -16,11 +16,13 @@ import (
 )
 
 // messageLimit names the messages that a client may send.
-const messageLimit = "open, resume, touch, close, upgrade, resume_sessions or batch"
+const messageLimit = "open, resume, touch, close, upgrade, resume_sessions, write, read, add_watches, " +
+	"remove_watches or batch"
 
 // seqFrom returns the seq of a message, and an error if it is not a valid one.
 func seqFrom(m *holdfastv1.ClientMessage) (uint64, error) {
-	var seq uint64
+	q, ok := treeRequestOf(m)
+	seq := q.seq
 	switch m := m.GetMessage().(type) {
 	case *holdfastv1.ClientMessage_Open:
 		seq = m.Open.GetSeq()
@@ -35,13 +37,19 @@ func seqFrom(m *holdfastv1.ClientMessage) (uint64, error) {
 	case *holdfastv1.ClientMessage_ResumeSessions:
 		seq = m.ResumeSessions.GetSeq()
 	default:
-		return 0, &session.FieldError{Field: "message", Limit: messageLimit}
+		if !ok {
+			return 0, &session.FieldError{Field: "message", Limit: messageLimit}
+		}
 	}
 	return seq, wire.SeqOf(seq)
 }
 
-func (c *connection) touch(t *holdfastv1.Touch) error {
+func (c *connection) touch(ctx context.Context, t *holdfastv1.Touch) error {
 	ids, err := wire.TouchFrom(t)
+	if err != nil {
+		return err
+	}
+	acked, err := wire.AckedFrom(t)
 	if err != nil {
 		return err
 	}
@@ -50,13 +58,22 @@ func (c *connection) touch(t *holdfastv1.Touch) error {
 		return err
 	}
 	touched := c.conn.Touch(ids)
+	if len(acked) > 0 {
+		part, err := c.treePart(ctx)
+		if err != nil {
+			return err
+		}
+		part.conn.Acknowledge(acked)
+	}
+	told := c.tree.told()
 	if len(touched.Failures) == 0 {
 		var buffer [64]byte
-		c.out.write(wire.AppendTouched(buffer[:0], t.GetSeq(), touched.SafeFor))
+		c.out.write(wire.AppendTouched(buffer[:0], t.GetSeq(), touched.SafeFor, told))
 		return nil
 	}
 	answer := &holdfastv1.Touched{
 		Seq: t.GetSeq(), SafeFor: wire.PromiseProto(touched.SafeFor), Failures: failuresProto(touched.Failures),
+		Told: told,
 	}
 	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}})
 	return nil
@@ -270,8 +287,10 @@ func (c *connection) answer(b []byte, q *request, g *session.Grant,
 	}
 	switch {
 	case q.ask.Open != nil:
+		c.shortest.note(g.Session.Timeout)
 		return wire.AppendOpened(b, q.seq, g), g.Token, nil
 	case q.ask.Resume != nil:
+		c.shortest.note(g.Session.Timeout)
 		return wire.AppendResumed(b, q.seq, g), g.Token, nil
 	case q.ask.Close != nil:
 		if c.streamState.forget(q.token.ID) {

@@ -2,7 +2,6 @@ package clientport
 
 import (
 	"errors"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -98,15 +97,14 @@ func (b *bulk) admit(r *session.ResumesRequest) {
 		}
 		b.at = append(b.at, i)
 	}
-	fit := b.c.streamState.addResumes(b.at, func(i int) session.ID { return r.Sessions[i].ID })
-	for _, i := range b.at[fit:] {
+	begun, refused := b.c.streamState.addResumes(b.at, func(i int) session.ID { return r.Sessions[i].ID })
+	full := b.c.streamState.tooMany()
+	for _, i := range refused {
 		b.c.reservations.NotBegun(now, gate.Resumes)
-		b.outcomes[i] = session.Resumed{SafeFor: -1, Err: &session.LimitError{
-			Name: "max_sessions_per_connection", Limit: strconv.Itoa(b.c.streamState.limits.Sessions),
-		}}
+		b.outcomes[i] = session.Resumed{SafeFor: -1, Err: full}
 	}
-	b.at = b.at[:fit]
-	b.asked.Sessions = make([]session.Resuming, fit)
+	b.at = begun
+	b.asked.Sessions = make([]session.Resuming, len(begun))
 	for n, i := range b.at {
 		b.asked.Sessions[n] = r.Sessions[i]
 	}
@@ -123,6 +121,7 @@ func (b *bulk) tell(asked []session.Resumed) {
 				b.c.reservations.Unserved(now, gate.Resumes, o.Err)
 				continue
 			}
+			b.c.shortest.note(o.SafeFor) // the whole promise, which is below the timeout
 			granted = append(granted, session.Token{ID: b.asked.Sessions[n].ID, Attachment: o.Attachment})
 		}
 		return granted
@@ -194,24 +193,22 @@ func (b *bulk) answer() *holdfastv1.ResumedSessions {
 		if o.Err != nil {
 			failures = append(failures, session.TouchFailure{ID: session.ID(b.ids[i]), Err: o.Err})
 			if o.Err != former { //nolint:errorlint // the same value is noted once
-				b.note(o.Err)
+				b.c.server.port.Note(wire.ConnectMethod, o.Err)
 			}
 			former = o.Err
 			continue
 		}
 		m.Attachments[i], m.SafeForMs[i] = o.Attachment, uint64(max(o.SafeFor, 0).Milliseconds())
+		if o.Applied != 0 && m.Applied == nil {
+			m.Applied, m.Floors = make([]uint64, len(b.outcomes)), make([]uint64, len(b.outcomes))
+		}
+		if o.Applied != 0 {
+			m.Applied[i], m.Floors[i] = o.Applied, o.Floor
+		}
 	}
 	m.Failures = failuresProto(failures)
 	b.c.server.stats.failed.Add(uint64(len(failures)))
 	return m
-}
-
-// note counts and logs what is the node's own fault.
-func (b *bulk) note(err error) {
-	if p, ok := errors.AsType[*session.PanicError](err); ok {
-		b.c.server.port.Panicked(wire.ConnectMethod, p)
-	}
-	b.c.server.port.Note(wire.ConnectMethod, err)
 }
 
 // beginBulk counts a request as under way, or says why it is refused. The caller then calls addResumes, release,
@@ -219,31 +216,28 @@ func (b *bulk) note(err error) {
 func (r *streamState) beginBulk() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.draining {
-		return session.ErrStopping
+	err := r.admit()
+	if err == nil {
+		r.count()
 	}
-	if r.requests.Load() >= int64(r.limits.Requests) {
-		return &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.limits.Requests) +
-			" under way", RetryAfter: session.BusyRetryAfter}
-	}
-	r.running++
-	r.requests.Add(1)
-	r.waits.Add(1)
-	r.updateBusy()
-	return nil
+	return err
 }
 
-// addResumes notes the resumes of sessions as under way, and returns how many of the first the stream has room for.
-func (r *streamState) addResumes(at []int, id func(int) session.ID) int {
+// addResumes notes the resumes of sessions as under way, in their order. It returns those that the stream has no room
+// for apart.
+func (r *streamState) addResumes(at []int, id func(int) session.ID) (begun, refused []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for n, i := range at {
-		if r.more(&request{resume: id(i)}) && len(r.sessions)+r.opens.count+len(r.resumes) >= r.limits.Sessions {
-			return n
+	begun = make([]int, 0, len(at))
+	for _, i := range at {
+		if r.more(false, id(i)) && r.full() {
+			refused = append(refused, i)
+			continue
 		}
 		r.resumes[id(i)]++
+		begun = append(begun, i)
 	}
-	return len(at)
+	return begun, refused
 }
 
 // answeredBulk is answered for many resumes, but the caller always calls done.
@@ -253,15 +247,6 @@ func (r *streamState) answeredBulk(asked []session.Resuming, granted []session.T
 	for i := range asked {
 		oneLess(r.resumes, asked[i].ID)
 	}
-	if !r.over {
-		change = -len(r.sessions)
-		for _, t := range granted {
-			r.sessions[t.ID] = max(r.sessions[t.ID], standing(t))
-		}
-		change += len(r.sessions)
-	}
-	if len(r.deferred) > 0 {
-		waited = r.freed()
-	}
-	return waited, change
+	change = r.grant(granted...)
+	return r.freed(), change
 }

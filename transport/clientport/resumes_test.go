@@ -165,8 +165,19 @@ func TestLimitsOfResumes(t *testing.T) {
 			t.Errorf("the session above the bound: %v", got)
 		}
 		send(t, stream, resumesMessage(4, 9))
-		if got := receive(t, stream).GetResumedSessions(); len(got.GetFailures()) != 1 {
-			t.Errorf("a session beside as many as there may be: %v, want it refused without asking the node", got)
+		if one := receive(t, stream).GetResumedSessions(); len(one.GetFailures()) != 1 {
+			t.Errorf("a session beside as many as there may be: %v, want it refused without asking the node", one)
+		}
+		send(t, stream, resumesMessage(5, 9, 7))
+		again := node.take(t)
+		if len(again.Sessions) != 1 || again.Sessions[0].ID != 7 {
+			t.Fatalf("the node was asked for %+v, want the session that the stream has already", again.Sessions)
+		}
+		again.done([]session.Resumed{{Attachment: 27, SafeFor: -1}})
+		got = receive(t, stream).GetResumedSessions()
+		if !slices.Equal(got.GetAttachments(), []uint64{0, 27}) || len(got.GetFailures()) != 1 ||
+			got.GetFailures()[0].GetId() != 9 {
+			t.Errorf("a session too many before one that the stream has: %v", got)
 		}
 	})
 }
@@ -338,4 +349,20 @@ func TestResumesReserveWhatTheyHold(t *testing.T) {
 			t.Errorf("%d bytes are counted for nothing", got)
 		}
 	})
+}
+
+// Sessions that have written also learn which of their writes were taken (X4); an answer without any says nothing.
+func TestAnswerToManyResumesTellsWrites(t *testing.T) {
+	b := &bulk{
+		c: &connection{server: &sessionServer{stats: &counters{}}}, seq: 9, ids: []uint64{1, 2, 3},
+		outcomes: []session.Resumed{{Attachment: 5}, {Attachment: 6, Applied: 9, Floor: 8}, {Attachment: 7, Applied: 1}},
+	}
+	got := b.answer()
+	if !slices.Equal(got.GetApplied(), []uint64{0, 9, 1}) || !slices.Equal(got.GetFloors(), []uint64{0, 8, 0}) {
+		t.Errorf("got %v", got)
+	}
+	b.outcomes[1].Applied, b.outcomes[2].Applied = 0, 0
+	if got = b.answer(); got.GetApplied() != nil || got.GetFloors() != nil {
+		t.Errorf("got %v without writes", got)
+	}
 }

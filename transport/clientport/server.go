@@ -1,4 +1,4 @@
-// Package clientport serves the client port: sessions, ids, the cluster's status, health and reflection.
+// Package clientport serves the client port: sessions, the tree, ids, the cluster's status, health and reflection.
 package clientport
 
 import (
@@ -26,8 +26,8 @@ const (
 	HealthLeader = "leader"
 )
 
-// Server serves the client port: SessionService, ClusterService, IdService, health and reflection. Safe for concurrent
-// use.
+// Server serves the client port: SessionService, TreeService, ClusterService, IdService, health and reflection. It is
+// safe for concurrent use.
 type Server struct {
 	port   *port.Port
 	health *health.Server
@@ -42,6 +42,14 @@ type Server struct {
 type counters struct {
 	streams, sessions   atomic.Int64
 	slowReaders, failed atomic.Uint64
+	tree                treeCounters
+}
+
+// treeCounters count what clients ask of the tree, and what they are told.
+type treeCounters struct {
+	reads, writes, watches, events atomic.Uint64
+	// stood and stuck count streams that ended (G8, G9).
+	stood, stuck atomic.Uint64
 }
 
 // Stats are gauges and counters of the client port.
@@ -56,6 +64,12 @@ type Stats struct {
 	SlowReaders uint64
 	// Failed counts requests on Connect streams that were answered by Failed.
 	Failed uint64
+	// TreeReads, TreeWrites and TreeWatches count the requests of the tree that went to the node, in calls and on Connect
+	// streams; TreeWatches are those to add watches. TreeEvents counts events that were told.
+	TreeReads, TreeWrites, TreeWatches, TreeEvents uint64
+	// TreeStood counts Connect streams that ended because no more requests of the tree were taken for too long (G8),
+	// TreeStuck those whose client took nothing that it was told of the tree (G9), which are slow readers too.
+	TreeStood, TreeStuck uint64
 }
 
 // New returns a server of service and cluster. It starts nothing, and is NOT_SERVING until [Server.SetServing].
@@ -73,9 +87,11 @@ func New(cfg Config, service session.Service, cluster Cluster) *Server {
 	})
 	s.SetServing(HealthNode, false)
 	s.SetServing(HealthLeader, false)
-	holdfastv1.RegisterSessionServiceServer(s.port, &sessionServer{
+	sessions := &sessionServer{
 		cfg: cfg, service: service, port: s.port, gate: s.gate, stats: &s.stats, streamsEnd: s.streamsEnd,
-	})
+	}
+	holdfastv1.RegisterSessionServiceServer(s.port, sessions)
+	holdfastv1.RegisterTreeServiceServer(s.port, &treeServer{node: sessions})
 	holdfastv1.RegisterClusterServiceServer(s.port, &clusterServer{cluster: cluster})
 	holdfastv1.RegisterIdServiceServer(s.port, &idServer{clock: cfg.Clock, service: service})
 	healthpb.RegisterHealthServer(s.port, s.health)
@@ -117,5 +133,11 @@ func (s *Server) Stats() Stats {
 		Sessions:    s.stats.sessions.Load(),
 		SlowReaders: s.stats.slowReaders.Load(),
 		Failed:      s.stats.failed.Load(),
+		TreeReads:   s.stats.tree.reads.Load(),
+		TreeWrites:  s.stats.tree.writes.Load(),
+		TreeWatches: s.stats.tree.watches.Load(),
+		TreeEvents:  s.stats.tree.events.Load(),
+		TreeStood:   s.stats.tree.stood.Load(),
+		TreeStuck:   s.stats.tree.stuck.Load(),
 	}
 }

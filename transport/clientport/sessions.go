@@ -100,7 +100,7 @@ func (s *sessionServer) ResumeSession(ctx context.Context,
 	}
 	return &holdfastv1.ResumeSessionResponse{
 		Session: wire.SessionProto(g.Session), Token: wire.TokenProto(g.Token), SafeFor: wire.PromiseProto(g.SafeFor),
-		State: s.state(),
+		Applied: g.Applied, Floor: g.Floor, State: s.state(),
 	}, nil
 }
 

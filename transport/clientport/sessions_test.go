@@ -257,7 +257,8 @@ func TestClusterHealthAndReflection(t *testing.T) {
 			CommitIndex: 4, AppliedIndex: 5,
 			SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", Warning: "w",
 			StateDigest: "ab", Version: "v",
-			Mode: holdfastv1.Mode_MODE_READ_ONLY,
+			Mode:         holdfastv1.Mode_MODE_READ_ONLY,
+			FeatureLevel: 1, TreeEntries: 9, TreeEphemerals: 10, TreeBytes: 11, Watches: 12,
 		}
 		if err != nil || !proto.Equal(st, want) {
 			t.Errorf("GetStatus: %v, %v, want %v", st, err, want)

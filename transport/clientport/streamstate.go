@@ -25,18 +25,19 @@ type streamState struct {
 	// sessions are those that were opened or resumed through this stream and have not ended or moved, with the standing
 	// of the newest attachment that the client was granted. guarded by mu
 	sessions map[session.ID]uint64
-	// running counts the requests that have not ended. opens are the opens among these, in the order they began; newest
-	// is the highest number. resumes counts the resumes among them, by session. guarded by mu
+	// running counts the requests that have not ended; all of the tree count once. opens are the opens among these, in
+	// the order they began. resumes counts the resumes among them, by session. guarded by mu
 	running int
 	opens   openings
-	newest  uint64
 	resumes map[session.ID]int
 	// upgrades counts the upgrades under way, by session. They grant nothing to this stream: the stream that has the
 	// session keeps it. guarded by mu
 	upgrades map[session.ID]int
 	// deferred are events that wait for an answer. guarded by mu
 	deferred map[session.ID]event
-	// busy says that the stream serves a session or a request. guarded by mu
+	// tree are the requests of the tree under way. guarded by mu
+	tree treeRequests
+	// busy says that the stream serves a session, a request or watches. guarded by mu
 	busy bool
 	// draining says that the stream takes no more requests. idle is closed when it is draining and none is running. over
 	// says that the stream has ended: what is granted from then on is nothing of its. guarded by mu
@@ -72,6 +73,8 @@ type event struct {
 type openings struct {
 	first, last *request
 	count       int
+	// newest is the highest number of an open.
+	newest uint64
 }
 
 func (o *openings) add(q *request) {
@@ -113,23 +116,16 @@ func newStreamState(limits StreamLimits, setBusy func(busy bool)) *streamState {
 func (r *streamState) begin(q *request) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.draining {
-		return session.ErrStopping
+	if err := r.admit(); err != nil {
+		return err
 	}
-	if r.requests.Load() >= int64(r.limits.Requests) {
-		return &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.limits.Requests) +
-			" under way", RetryAfter: session.BusyRetryAfter}
+	if r.more(q.opens(), q.resume) && r.full() {
+		return r.tooMany()
 	}
-	if r.more(q) && len(r.sessions)+r.opens.count+len(r.resumes) >= r.limits.Sessions {
-		return &session.LimitError{Name: "max_sessions_per_connection", Limit: strconv.Itoa(r.limits.Sessions)}
-	}
-	r.running++
-	r.requests.Add(1)
-	r.waits.Add(1)
-	r.updateBusy()
+	r.count()
 	if q.opens() {
-		r.newest++
-		q.number = r.newest
+		r.opens.newest++
+		q.number = r.opens.newest
 		r.opens.add(q)
 	}
 	if q.resume != 0 {
@@ -141,13 +137,48 @@ func (r *streamState) begin(q *request) error {
 	return nil
 }
 
-// more reports whether q may add a session. Called with mu held.
-func (r *streamState) more(q *request) bool {
-	if q.opens() {
-		return true
+// admit returns why no request is taken now. Called with mu held.
+func (r *streamState) admit() error {
+	if r.draining {
+		return session.ErrStopping
 	}
-	_, here := r.sessions[q.resume]
-	return q.resume != 0 && !here && r.resumes[q.resume] == 0
+	if r.requests.Load() >= int64(r.limits.Requests) {
+		return &session.LimitError{Name: "max_requests_per_connection", Limit: strconv.Itoa(r.limits.Requests) +
+			" under way", RetryAfter: session.BusyRetryAfter}
+	}
+	return nil
+}
+
+// count counts one more request as under way. Called with mu held.
+func (r *streamState) count() {
+	r.running++
+	r.requests.Add(1)
+	r.waits.Add(1)
+	r.updateBusy()
+}
+
+// more reports whether a request may add a session: an open, or the resume of a session; 0 is none. Called with mu
+// held.
+func (r *streamState) more(open bool, resume session.ID) bool {
+	_, here := r.sessions[resume]
+	return open || resume != 0 && !here && r.resumes[resume] == 0
+}
+
+// full reports whether no request may add a session. Called with mu held.
+func (r *streamState) full() bool {
+	return len(r.sessions)+r.opens.count+len(r.resumes) >= r.limits.Sessions
+}
+
+// tooMany is the refusal of a request that may add a session while the stream is full.
+func (r *streamState) tooMany() error {
+	return &session.LimitError{Name: "max_sessions_per_connection", Limit: strconv.Itoa(r.limits.Sessions)}
+}
+
+// owed returns how many answers are still to be queued, or a few more: those of the requests that have not ended.
+func (r *streamState) owed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running
 }
 
 // release takes a request off the limit before its answer is queued: a client that has seen the answer may send another
@@ -165,18 +196,24 @@ func (r *streamState) answered(q *request, granted session.Token) (waited []even
 	}
 	oneLess(r.resumes, q.resume)
 	oneLess(r.upgrades, q.upgrade)
-	if granted.ID != 0 && !r.over {
-		change = -len(r.sessions)
-		r.sessions[granted.ID] = max(r.sessions[granted.ID], standing(granted))
-		change += len(r.sessions)
-	}
-	if len(r.deferred) > 0 {
-		waited = r.freed()
-	}
+	change = r.grant(granted)
+	waited = r.freed()
 	if len(waited) == 0 {
 		r.ended()
 	}
 	return waited, change
+}
+
+// grant notes sessions that the client was granted, and returns by how much their number changed. The zero token is
+// nothing. Called with mu held.
+func (r *streamState) grant(tokens ...session.Token) (change int) {
+	before := len(r.sessions)
+	for _, t := range tokens {
+		if t.ID != 0 && !r.over {
+			r.sessions[t.ID] = max(r.sessions[t.ID], standing(t))
+		}
+	}
+	return len(r.sessions) - before
 }
 
 // freed removes the deferred events that wait for no answer any more, and returns those that are to be told. Called
@@ -246,7 +283,7 @@ func (r *streamState) overtaken(e event) bool {
 func (r *streamState) happened(e event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.newest = r.newest
+	e.newest = r.opens.newest
 	if !r.mustWait(e, r.oldest()) {
 		return !r.overtaken(e)
 	}
@@ -275,7 +312,7 @@ func (r *streamState) idles() bool {
 
 // updateBusy tells setBusy when the stream begins or ceases to be busy. Called with mu held.
 func (r *streamState) updateBusy() {
-	if now := len(r.sessions)+r.running > 0; now != r.busy {
+	if now := r.tree.watching || len(r.sessions)+r.running > 0; now != r.busy {
 		r.busy = now
 		r.setBusy(now)
 	}

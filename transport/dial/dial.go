@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -34,6 +35,8 @@ type Options struct {
 	// Principal is sent with each call as the client's name, see [wire.ValidPrincipal]; empty sends nothing. The name
 	// is not verified.
 	Principal string
+	// Digests are sent with each stream, as NAME:PASSWORD: what the client authenticates with for the tree (P1).
+	Digests []string
 	// UserAgent is put before gRPC's own.
 	UserAgent string
 	// Heard, when set, is called with the node's state in the answer or the refusal of each unary call, before the call
@@ -96,7 +99,23 @@ func DialOptions(o Options) []grpc.DialOption {
 	if o.Principal != "" {
 		options = append(options, grpc.WithPerRPCCredentials(named(o.Principal)))
 	}
+	if len(o.Digests) > 0 {
+		options = append(options, grpc.WithStreamInterceptor(authenticating(o.Digests)))
+	}
 	return options
+}
+
+// authenticating sends digests with each stream. Credentials of gRPC would have one value for a key.
+func authenticating(digests []string) grpc.StreamClientInterceptor {
+	pairs := make([]string, 0, 2*len(digests))
+	for _, d := range digests {
+		pairs = append(pairs, wire.DigestKey, d)
+	}
+	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer,
+		opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		return streamer(metadata.AppendToOutgoingContext(ctx, pairs...), desc, cc, method, opts...)
+	}
 }
 
 // named sends the name of a principal with each call.

@@ -44,8 +44,12 @@ type PeerLink struct {
 	cancel context.CancelCauseFunc
 	// first is the leader's first message until Recv has returned it.
 	first *session.LeaderMessage
-	// version is the peer version of the leader.
+	// version is the peer version of the leader, term the leader's term.
 	version uint32
+	term    uint64
+	// config and hello are what the link was made with.
+	config PeerConfig
+	hello  session.Hello
 }
 
 // Peer opens a stream to the leader, says hello and waits for the leader's Welcome, which is also the first message
@@ -56,11 +60,7 @@ func Peer(ctx context.Context, c PeerConfig, hello session.Hello) (*PeerLink, er
 	if c.Dial == nil {
 		c.Dial = dialTCP
 	}
-	conn, err := Client(c.Address, Options{
-		Dial:            watched(c.Dial, cmp.Or(c.Silence, 4*time.Second)),
-		Credentials:     c.Credentials,
-		MaxMessageBytes: cmp.Or(c.MaxMessageBytes, wire.PeerMessageBytes),
-	})
+	conn, err := connectPeer(c)
 	if err != nil {
 		return nil, err
 	}
@@ -71,13 +71,22 @@ func Peer(ctx context.Context, c PeerConfig, hello session.Hello) (*PeerLink, er
 	return link, nil
 }
 
+// connectPeer returns a connection to a peer port, which fails when it is silent for too long.
+func connectPeer(c PeerConfig) (*grpc.ClientConn, error) {
+	return Client(c.Address, Options{
+		Dial:            watched(c.Dial, cmp.Or(c.Silence, 4*time.Second)),
+		Credentials:     c.Credentials,
+		MaxMessageBytes: cmp.Or(c.MaxMessageBytes, wire.PeerMessageBytes),
+	})
+}
+
 func follow(ctx context.Context, conn *grpc.ClientConn, c PeerConfig, hello session.Hello) (*PeerLink, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	patience := cmp.Or(c.HelloTimeout, wire.HelloTimeout)
 	timer := time.AfterFunc(patience, func() {
 		cancel(fmt.Errorf("waiting %s for the leader's welcome: %w", patience, context.DeadlineExceeded))
 	})
-	link := &PeerLink{conn: conn, cancel: cancel}
+	link := &PeerLink{conn: conn, cancel: cancel, config: c, hello: hello}
 	err := link.begin(ctx, c.ClusterID, hello)
 	if !timer.Stop() && err == nil {
 		err = context.Cause(ctx)
@@ -109,7 +118,7 @@ func (l *PeerLink) begin(ctx context.Context, clusterID string, hello session.He
 	if first.Welcome == nil {
 		return &session.FieldError{Field: "message", Limit: "a welcome first"}
 	}
-	l.first, l.version = &first, first.Welcome.PeerVersion
+	l.first, l.version, l.term = &first, first.Welcome.PeerVersion, first.Welcome.Term
 	return nil
 }
 

@@ -1,4 +1,4 @@
-// Package gate decides which opens, resumes and touches a node takes on now. A refusal names a retry time.
+// Package gate decides which opens, resumes, touches and writes a node takes on now. A refusal names a retry time.
 package gate
 
 import (
@@ -13,9 +13,10 @@ import (
 
 // Config says how many requests a node takes on in a second. 0 is no limit.
 type Config struct {
-	// Opens, Resumes and Touches are separate budgets of the node. A touch message of a Connect stream counts once.
-	// TouchSessions counts once for each token, but never more than a second's budget.
-	Opens, Resumes, Touches int
+	// Opens, Resumes, Touches and Writes are separate budgets of the node. A touch message of a Connect stream counts
+	// once. TouchSessions counts once for each token, but never more than a second's budget. Writes are those of the tree,
+	// in calls and on Connect streams.
+	Opens, Resumes, Touches, Writes int
 	// ArrivalsPerAddress and ArrivalsPerPrincipal are budgets of opens and resumes together, for one address and for
 	// one principal; see [Caller].
 	ArrivalsPerAddress, ArrivalsPerPrincipal int
@@ -29,13 +30,14 @@ const (
 	Opens Kind = iota
 	Resumes
 	Touches
+	Writes
 	// Kinds is how many there are.
 	Kinds
 )
 
 // String is the kind's name in names of settings and metrics.
 func (k Kind) String() string {
-	return [...]string{"opens", "resumes", "touches"}[k]
+	return [...]string{"opens", "resumes", "touches", "writes"}[k]
 }
 
 // Scope says whether a budget belongs to the node, to an address or to a principal.
@@ -50,13 +52,16 @@ const (
 	Scopes
 )
 
-// Budget is the name of a budget, which is also the name of its setting. It is empty for touches of an address or a
-// principal, which have no budget.
+// arrives reports whether requests of a kind also have the budgets of an address and of a principal.
+func (k Kind) arrives() bool { return k == Opens || k == Resumes }
+
+// Budget is the name of a budget, which is also the name of its setting. It is empty for touches and writes of an
+// address or a principal, which have no budget.
 func Budget(k Kind, s Scope) string {
 	switch {
 	case s == OfNode:
 		return "max_" + k.String() + "_per_second"
-	case k == Touches:
+	case !k.arrives():
 		return ""
 	case s == OfAddress:
 		return "max_arrivals_per_second_per_address"
@@ -85,10 +90,10 @@ type principal struct {
 	verified bool
 }
 
-// Gate admits or refuses every open, resume and touch before the node does anything else for it: a refusal costs
+// Gate admits or refuses every open, resume, touch and write before the node does anything else for it: a refusal costs
 // neither the leader nor the log anything. Its budgets are separate, so that no herd of one kind of request starves
-// another kind: live sessions stay alive while others come back, and existing sessions come back while new ones are
-// opened. Safe for concurrent use.
+// another kind: live sessions stay alive while others come back or write, and existing sessions come back while new
+// ones are opened. Safe for concurrent use.
 type Gate struct {
 	base       time.Time
 	rates      [Kinds]int
@@ -101,7 +106,9 @@ type Gate struct {
 // New returns a gate whose budgets are full.
 func New(c Config) *Gate {
 	g := &Gate{
-		base: time.Now(), rates: [Kinds]int{Opens: c.Opens, Resumes: c.Resumes, Touches: c.Touches},
+		base: time.Now(), rates: [Kinds]int{
+			Opens: c.Opens, Resumes: c.Resumes, Touches: c.Touches, Writes: c.Writes,
+		},
 		addresses:  newKeyedBuckets[netip.Addr](c.ArrivalsPerAddress, maxShares),
 		principals: newKeyedBuckets[principal](c.ArrivalsPerPrincipal, maxShares),
 	}
@@ -126,12 +133,12 @@ func (g *Gate) Admit(now time.Time, k Kind, n int, v Caller) error {
 // with its scope.
 func (g *Gate) take(at int64, k Kind, n int, v Caller) (*bucket, Scope) {
 	var address, name *bucket
-	if k != Touches && g.addresses != nil {
+	if k.arrives() && g.addresses != nil {
 		if address = g.addresses.bucket(at, v.Address); !address.take(at, n) {
 			return address, OfAddress
 		}
 	}
-	if k != Touches && g.principals != nil {
+	if k.arrives() && g.principals != nil {
 		if name = g.principals.bucket(at, principal{v.Principal, v.Verified}); !name.take(at, n) {
 			giveBack(n, address)
 			return name, OfPrincipal
@@ -156,10 +163,10 @@ func (g *Gate) Unserved(now time.Time, k Kind, n int, v Caller, err error) {
 // giveBack returns the tokens of n requests.
 func (g *Gate) giveBack(now time.Time, k Kind, n int, v Caller) {
 	at := int64(now.Sub(g.base))
-	if g.addresses != nil {
+	if k.arrives() && g.addresses != nil {
 		giveBack(n, g.addresses.bucket(at, v.Address))
 	}
-	if g.principals != nil {
+	if k.arrives() && g.principals != nil {
 		giveBack(n, g.principals.bucket(at, principal{v.Principal, v.Verified}))
 	}
 	giveBack(n, &g.node[k])

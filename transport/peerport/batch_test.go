@@ -20,7 +20,7 @@ func TestBatchesBetweenReleases(t *testing.T) {
 		up, down        int // messages that arrive
 	}{
 		{1, 1, 2, 3},
-		{0, 1, 2, replies},  // a learner of a former release: it asks singly, but this one is only told to be old
+		{0, 1, 2, replies},  // the leader answers singly; the learner under test still sends batches
 		{1, 0, requests, 3}, // a leader of a former release
 		{9, 9, 2, 3},
 	} {

@@ -46,12 +46,26 @@ func peerPort(t *testing.T, follow followFunc) *peerRig {
 // boundedPeerPort is peerPort with at most so many connections.
 func boundedPeerPort(t *testing.T, follow followFunc, connections int) *peerRig {
 	t.Helper()
+	return peerPortOf(t, follow, nil, connections)
+}
+
+// forwarder returns f as a [Forwarder], nil without f.
+func forwarder(f forwardFunc) Forwarder {
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+// peerPortOf is boundedPeerPort with Forward streams.
+func peerPortOf(t *testing.T, follow followFunc, forward forwardFunc, connections int) *peerRig {
+	t.Helper()
 	p := &peerRig{network: porttest.NewPipes(), log: &porttest.LogBuffer{}, served: make(chan error, 1)}
 	p.server = New(PeerConfig{
 		ClusterID: "c", Member: func(n session.Node) bool {
 			return n <= 5
 		}, Logger: hclog.New(&hclog.LoggerOptions{Output: p.log}), MaxConnections: connections,
-	}, follow)
+	}, follow, forwarder(forward))
 	go func() { p.served <- p.server.Serve(p.network) }()
 	return p
 }
@@ -114,7 +128,9 @@ func learnerMessages() []session.LearnerMessage {
 		}},
 		{Answer: &session.Answer{Round: 1}},
 		{Requests: []session.Request{{
-			Seq: 1, Open: &session.OpenRequest{RequestID: r, Timeout: time.Second, Labels: labels, MS: 77},
+			Seq: 1, Open: &session.OpenRequest{
+				RequestID: r, Timeout: time.Second, Labels: labels, MS: 77, Instance: 1 << 63,
+			},
 		}}},
 		{Requests: []session.Request{{Seq: 2, Resume: &session.ResumeRequest{Token: tok, Instance: 1 << 63, Attempt: 2}}}},
 		{Requests: []session.Request{{Seq: 3, Close: &tok}}},
@@ -134,7 +150,7 @@ func leaderMessages() []session.LeaderMessage {
 	return []session.LeaderMessage{
 		{Heartbeat: &session.Heartbeat{
 			Round: 5, Interval: time.Second, Good: 4, Confirmed: 3, NotTaken: []session.ID{8, 9}, Attachment: 7,
-			VotesFrom: 9, Compare: 8,
+			VotesFrom: 9, Compare: 8, Committed: 10,
 			Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6, Digest: [16]byte{5}}, Agreed: true},
 		}},
 		{Heartbeat: &session.Heartbeat{Round: 6, VotesFrom: session.NoVote}},
@@ -283,7 +299,7 @@ func plainConn(t *testing.T, network *porttest.Pipes) *grpc.ClientConn {
 }
 
 func TestAPeerPortThatNeverServedStops(t *testing.T) {
-	if err := New(PeerConfig{}, nil).Stop(t.Context()); err != nil {
+	if err := New(PeerConfig{}, nil, nil).Stop(t.Context()); err != nil {
 		t.Errorf("Stop before Serve: %v", err)
 	}
 }

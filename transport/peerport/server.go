@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -48,6 +47,21 @@ type LeaderLink interface {
 	Recv() (session.LearnerMessage, error)
 }
 
+// Forwarder takes the writes of nodes. Forward serves one stream until it ends, ctx ends or the node leads no more. The
+// link ends when Forward has returned. The error becomes the stream's status; it is a [session.NotLeaderError] when
+// this node does not lead the term that hello names.
+type Forwarder interface {
+	Forward(ctx context.Context, hello session.ForwardHello, link ForwardLink) error
+}
+
+// ForwardLink is a leader's end of a Forward stream. Welcome and Refuse may be called by one goroutine at a time, Recv
+// by another; all return when the stream or its context ends. Welcome comes first. An invalid message ends the stream.
+type ForwardLink interface {
+	Welcome(term uint64) error
+	Refuse(all []session.WriteRefusal) error
+	Recv() (session.ForwardMessage, error)
+}
+
 // PeerConfig configures a [Server]. The zero value of a field is its default, if it has one.
 type PeerConfig struct {
 	Logger hclog.Logger
@@ -60,8 +74,8 @@ type PeerConfig struct {
 	Member func(session.Node) bool
 	// HelloTimeout is how long the first message of a stream may take; default 5 s.
 	HelloTimeout time.Duration
-	// Silence is how long a stream may be silent after its first message; default 1 min. It should be well above the
-	// interval of heartbeats.
+	// Silence is how long a Follow stream may be silent after its first message; default 1 min. It should be well above
+	// the interval of heartbeats.
 	Silence time.Duration
 	// MaxMessageBytes is the largest message a peer may send; default 4 MiB.
 	MaxMessageBytes int
@@ -77,8 +91,9 @@ type Server struct {
 	port *port.Port
 }
 
-// New returns a server that gives the streams of members to follower. It starts nothing.
-func New(cfg PeerConfig, follower Follower) *Server {
+// New returns a server that gives the Follow streams of members to follower, and their Forward streams to forwarder.
+// With nil Forward streams are UNIMPLEMENTED. It starts nothing.
+func New(cfg PeerConfig, follower Follower, forwarder Forwarder) *Server {
 	cfg.Logger = cmp.Or(cfg.Logger, hclog.NewNullLogger())
 	cfg.HelloTimeout = cmp.Or(cfg.HelloTimeout, wire.HelloTimeout)
 	cfg.Silence = cmp.Or(cfg.Silence, learnerSilence)
@@ -98,7 +113,8 @@ func New(cfg PeerConfig, follower Follower) *Server {
 		MaxIdle: peerIdle,
 	})
 	peerv1.RegisterPeerServiceServer(p, &peerHandler{
-		cfg: cfg, follower: follower, port: p, refusals: rate.Sometimes{Interval: peerLogInterval},
+		cfg: cfg, follower: follower, forwarder: forwarder, port: p,
+		refusals: rate.Sometimes{Interval: peerLogInterval},
 	})
 	return &Server{port: p}
 }
@@ -113,23 +129,59 @@ func (s *Server) Stop(ctx context.Context) error { return s.port.Halt(ctx) }
 // peerHandler serves PeerService.
 type peerHandler struct {
 	peerv1.UnimplementedPeerServiceServer
-	cfg      PeerConfig
-	follower Follower
-	port     *port.Port
-	refusals rate.Sometimes
+	cfg       PeerConfig
+	follower  Follower
+	forwarder Forwarder
+	port      *port.Port
+	refusals  rate.Sometimes
 }
 
-// peerStream is the part of a Follow stream that the handler uses.
-type peerStream interface {
+// peerStream is the part of a stream that the handler uses.
+type peerStream[In, Out any] interface {
 	Context() context.Context
-	Send(*peerv1.LeaderMessage) error
-	Recv() (*peerv1.LearnerMessage, error)
+	Send(m *Out) error
+	Recv() (*In, error)
 }
 
 // Follow serves the stream of one learner.
 func (h *peerHandler) Follow(stream peerv1.PeerService_FollowServer) error { return h.follow(stream) }
 
-func (h *peerHandler) follow(stream peerStream) error {
+func (h *peerHandler) follow(stream peerStream[peerv1.LearnerMessage, peerv1.LeaderMessage]) error {
+	var hello session.Hello
+	return serve(h, stream, h.cfg.Silence,
+		func(first *peerv1.LearnerMessage) (cluster string, node session.Node, err error) {
+			cluster, hello, err = wire.HelloFrom(first)
+			return cluster, hello.Node, err
+		},
+		func(ctx context.Context, l *link[peerv1.LearnerMessage, peerv1.LeaderMessage]) error {
+			return h.follower.Follow(ctx, hello, leaderLink{l, hello.PeerVersion})
+		})
+}
+
+// Forward serves the stream of one node's writes. It may be silent for as long as its connection lives: a node whose
+// clients write nothing says nothing.
+func (h *peerHandler) Forward(stream peerv1.PeerService_ForwardServer) error {
+	if h.forwarder == nil {
+		return h.UnimplementedPeerServiceServer.Forward(stream)
+	}
+	var hello session.ForwardHello
+	const mayBeSilent = 0
+	return serve(h, stream, mayBeSilent,
+		func(first *peerv1.ForwardRequest) (cluster string, node session.Node, err error) {
+			cluster, hello, err = wire.ForwardHelloFrom(first)
+			return cluster, hello.Node, err
+		},
+		func(ctx context.Context, l *link[peerv1.ForwardRequest, peerv1.ForwardResponse]) error {
+			return h.forwarder.Forward(ctx, hello, forwardLink{l})
+		})
+}
+
+// serve serves one stream. named returns whom the first message is from, and serveIt serves the rest of the stream.
+func serve[In, Out any](
+	h *peerHandler, stream peerStream[In, Out], silence time.Duration,
+	named func(first *In) (cluster string, node session.Node, err error),
+	serveIt func(context.Context, *link[In, Out]) error,
+) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(context.Canceled)
 	h.port.Pump(func() {
@@ -139,23 +191,29 @@ func (h *peerHandler) follow(stream peerStream) error {
 		case <-ctx.Done():
 		}
 	})
-	link := newLeaderLink(ctx, cancel)
-	h.port.Pump(func() { link.read(stream.Recv, h.cfg.Silence) })
-	hello, err := h.hello(ctx, link)
+	l := newLink[In, Out](ctx, cancel)
+	h.port.Pump(func() { l.read(stream.Recv, silence) })
+	first, err := l.first(h.cfg.HelloTimeout)
+	var node session.Node
+	if err == nil {
+		var cluster string
+		if cluster, node, err = named(first); err == nil {
+			err = h.admit(cluster, node)
+		}
+	}
 	if err != nil {
-		h.refused(hello.Node, err)
+		h.refused(node, err)
 		return err
 	}
 	// A connection whose hello has not named a member stays idle, and may be evicted.
 	conn := port.ConnOf(stream.Context())
 	conn.SetBusy()
 	defer conn.SetIdle()
-	link.version = hello.PeerVersion
-	h.port.Pump(func() { link.write(stream.Send) })
-	err = h.follower.Follow(ctx, hello, link)
-	link.flush()
-	if bad := link.badMessage(); bad != nil {
-		h.refused(hello.Node, bad)
+	h.port.Pump(func() { l.write(stream.Send) })
+	err = serveIt(ctx, l)
+	l.flush()
+	if bad := l.badMessage(); bad != nil {
+		h.refused(node, bad)
 		return bad
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, session.ErrStopping) {
@@ -167,153 +225,18 @@ func (h *peerHandler) follow(stream peerStream) error {
 	return err
 }
 
-// hello waits for the stream's first message, and checks its sender.
-func (h *peerHandler) hello(ctx context.Context, link *leaderLink) (session.Hello, error) {
-	timer := time.NewTimer(h.cfg.HelloTimeout)
-	defer timer.Stop()
-	var first *peerv1.LearnerMessage
-	select {
-	case first = <-link.in:
-	case <-timer.C:
-		return session.Hello{}, fmt.Errorf("waiting %s for a hello: %w", h.cfg.HelloTimeout, context.DeadlineExceeded)
-	case <-ctx.Done():
-		return session.Hello{}, context.Cause(ctx)
-	}
-	cluster, hello, err := wire.HelloFrom(first)
+// admit returns an error for a stream of another cluster, or of a node that is no member.
+func (h *peerHandler) admit(cluster string, node session.Node) error {
 	switch {
-	case err != nil:
-		return hello, err
 	case cluster != h.cfg.ClusterID:
-		return hello, fmt.Errorf("%w: the peer is of cluster %q, this node of %q", session.ErrWrongCluster, cluster,
+		return fmt.Errorf("%w: the peer is of cluster %q, this node of %q", session.ErrWrongCluster, cluster,
 			h.cfg.ClusterID)
-	case h.cfg.Member != nil && !h.cfg.Member(hello.Node):
-		return hello, fmt.Errorf("%w: node %d is no member", session.ErrWrongCluster, hello.Node)
+	case h.cfg.Member != nil && !h.cfg.Member(node):
+		return fmt.Errorf("%w: node %d is no member", session.ErrWrongCluster, node)
 	}
-	return hello, nil
+	return nil
 }
 
 func (h *peerHandler) refused(node session.Node, err error) {
 	h.refusals.Do(func() { h.cfg.Logger.Warn("peer refused", "node", node, "error", err) })
-}
-
-// leaderLink is the LeaderLink over one stream. gRPC interrupts its own Recv and Send only when the handler has
-// returned. So each has a goroutine of its own, which outlives the handler for a moment, and the methods of the link
-// wait no longer than its context.
-type leaderLink struct {
-	ctx    context.Context //nolint:containedctx // the lifetime of the link
-	cancel context.CancelCauseFunc
-	in     chan *peerv1.LearnerMessage
-	out    chan *peerv1.LeaderMessage
-	// version is the learner's peer version. It is set before Send is called.
-	version uint32
-	// ended is closed when nothing more is to be sent, written when the last message was written.
-	ended, written chan struct{}
-
-	mu sync.Mutex
-	// bad says why a message of the peer was invalid, or that none came. guarded by mu
-	bad error
-}
-
-func newLeaderLink(ctx context.Context, cancel context.CancelCauseFunc) *leaderLink {
-	return &leaderLink{
-		ctx: ctx, cancel: cancel,
-		in: make(chan *peerv1.LearnerMessage), out: make(chan *peerv1.LeaderMessage),
-		ended: make(chan struct{}), written: make(chan struct{}),
-	}
-}
-
-// read reads the learner's messages until the learner has been silent for too long.
-func (l *leaderLink) read(recv func() (*peerv1.LearnerMessage, error), silence time.Duration) {
-	timer := time.AfterFunc(silence, func() {
-		l.refuse(fmt.Errorf("hearing nothing for %s: %w", silence, context.DeadlineExceeded))
-	})
-	defer timer.Stop()
-	for {
-		m, err := recv()
-		if err != nil {
-			l.cancel(fmt.Errorf("reading from the peer: %w", wire.Domain(err)))
-			return
-		}
-		timer.Reset(silence)
-		select {
-		case l.in <- m:
-		case <-l.ctx.Done():
-			return
-		}
-	}
-}
-
-// refuse ends the stream because of the peer's messages or silence.
-func (l *leaderLink) refuse(err error) {
-	l.mu.Lock()
-	l.bad = err
-	l.mu.Unlock()
-	l.cancel(err)
-}
-
-func (l *leaderLink) write(send func(*peerv1.LeaderMessage) error) {
-	defer close(l.written)
-	for {
-		select {
-		case m := <-l.out:
-			if err := send(m); err != nil {
-				l.cancel(fmt.Errorf("writing to the peer: %w", wire.Domain(err)))
-				return
-			}
-		case <-l.ended:
-			return
-		case <-l.ctx.Done():
-			return
-		}
-	}
-}
-
-// flush waits until the messages that Send took are written: the end of the handler would drop them. The wait is short,
-// because the peer may hang.
-func (l *leaderLink) flush() {
-	close(l.ended)
-	timer := time.NewTimer(flushWait)
-	defer timer.Stop()
-	select {
-	case <-l.written:
-	case <-timer.C:
-	}
-}
-
-// Recv returns the next message.
-func (l *leaderLink) Recv() (session.LearnerMessage, error) {
-	select {
-	case p := <-l.in:
-		m, err := wire.LearnerFrom(p)
-		if err != nil {
-			err = fmt.Errorf("reading a message of the peer: %w", err)
-			l.refuse(err)
-			return session.LearnerMessage{}, err
-		}
-		return m, nil
-	case <-l.ctx.Done():
-		return session.LearnerMessage{}, context.Cause(l.ctx)
-	}
-}
-
-// Send hands a message to the stream. A nil error does not say that the peer got it.
-func (l *leaderLink) Send(m session.LeaderMessage) error {
-	return wire.SendLeader(m, l.version, l.send)
-}
-
-func (l *leaderLink) send(p *peerv1.LeaderMessage) error {
-	select {
-	case l.out <- p:
-		return nil
-	case <-l.ended:
-		return session.ErrClosed
-	case <-l.ctx.Done():
-		return context.Cause(l.ctx)
-	}
-}
-
-func (l *leaderLink) badMessage() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.bad
 }

@@ -143,26 +143,31 @@ func (p *Port) answer(method string, err error) error {
 	return wire.Status(err)
 }
 
-// Note logs an error that the client is not told.
+// Note logs an error that the client is not told. A panic is counted, and logged with its stack.
 func (p *Port) Note(method string, err error) {
-	if wire.Code(err) == codes.Internal {
+	panicked, ok := errors.AsType[*session.PanicError](err)
+	switch {
+	case errors.Is(err, errPanic): // noted where it was recovered
+	case ok:
+		p.panicked(method, panicked)
+	case wire.Code(err) == codes.Internal:
 		p.logger.Error("request met an unexpected error", "method", method, "error", err)
 	}
 }
 
-// errPanic is the error of a request whose handler panicked.
+// errPanic is the error of a request whose handler panicked. The panic has been noted.
 var errPanic = errors.New("panic while serving a request")
 
-// Recovered turns a panic of the calling function into errPanic, logged with its stack.
+// Recovered turns a panic of the calling function into errPanic, counted and logged with its stack.
 func (p *Port) Recovered(method string, err *error) {
 	if r := recover(); r != nil {
-		p.Panicked(method, &session.PanicError{Value: r, Stack: debug.Stack()})
+		p.panicked(method, &session.PanicError{Value: r, Stack: debug.Stack()})
 		*err = errPanic
 	}
 }
 
-// Panicked counts and logs the panic of a request.
-func (p *Port) Panicked(method string, e *session.PanicError) {
+// panicked counts and logs the panic of a request.
+func (p *Port) panicked(method string, e *session.PanicError) {
 	p.panics.Add(1)
 	p.logger.Error("panic while serving a request", "method", method, "panic", e.Value, "stack", string(e.Stack))
 }

@@ -16,7 +16,7 @@ const (
 	// MaxConnectionBytes bounds the waiting bytes of one connection, beyond the allowance of its sessions and room for
 	// the requests of two streams. Requests are refused when half of the bound is used.
 	MaxConnectionBytes = 16 << 20
-	// RequestBytes is about what a request under way costs beside its message: a goroutine and its stack.
+	// RequestBytes is about what a request under way costs beside its message. Some have a goroutine with its stack.
 	RequestBytes = 2 << 10
 	// condemnedWait is how long a client has to read why its connection ends.
 	condemnedWait = time.Second
@@ -27,9 +27,9 @@ const (
 )
 
 // Ledger counts the bytes that a node holds for its clients: answers and events that they have not read, requests under
-// way, and the parts of incomplete messages. It leaves out the allowance of each connection's sessions: a client is not
-// punished when many of its sessions end at once. Above the limit it ends the connections that hold most, until three
-// quarters of the limit are left. Safe for concurrent use.
+// way, batches that wait for room for their answers, and the parts of incomplete messages. It leaves out the allowance
+// of each connection's sessions: a client is not punished when many of its sessions end at once. Above the limit it
+// ends the connections that hold most, until three quarters of the limit are left. Safe for concurrent use.
 type Ledger struct {
 	most int64
 	// perConnection is the bound of a connection.

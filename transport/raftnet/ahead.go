@@ -1,6 +1,7 @@
 package raftnet
 
 import (
+	"runtime"
 	"slices"
 
 	"github.com/hashicorp/raft"
@@ -25,7 +26,7 @@ type load struct {
 
 // Ahead sends entries that this node is about to write as the leader of their term. It sends them to each follower that
 // has acknowledged the entry before the first of them, if that one is of the same term (R8), or that is about to.
-// Entries that are not commands wait for Raft. Ahead does not wait.
+// Entries that are not commands wait for Raft. Ahead does not wait for a follower.
 //
 // The caller writes the entries next. It is the goroutine on which Raft writes, so that the entries follow the last one
 // of the log, and commit is the index that Raft knows to be committed.
@@ -33,10 +34,19 @@ func (n *Notices) Ahead(entries []*raft.Log, commit uint64) {
 	if !commands(entries) || len(first(entries)) < len(entries) || !n.leads(entries[0].Term) {
 		return
 	}
+	if n.launch(entries, commit) {
+		// The goroutines that send are runnable on this processor, and the caller is about to write on it. Without this
+		// turn they would wait until another processor has woken up, which is a tenth of an open.
+		runtime.Gosched()
+	}
+}
+
+// launch starts what can go ahead, and reports whether that is anything.
+func (n *Notices) launch(entries []*raft.Log, commit uint64) (started bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed || n.term != entries[0].Term {
-		return
+		return false
 	}
 	next := &load{commit: commit}
 	for _, f := range n.followers {
@@ -52,7 +62,9 @@ func (n *Notices) Ahead(entries []*raft.Log, commit uint64) {
 		}
 		a := f.goAhead(next)
 		n.running.Go(func() { n.carry(f, a) })
+		started = true
 	}
+	return started
 }
 
 // takes reports whether the follower has the entry just before e, or is about to get it ahead. Called with Notices.mu

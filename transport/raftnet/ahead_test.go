@@ -2,6 +2,7 @@ package raftnet
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,6 +73,30 @@ func TestR8EntriesGoAhead(t *testing.T) {
 		}
 		if !n.goesAhead(entries(7, 7, 7), 6) {
 			t.Error("the next entry did not go ahead")
+		}
+	})
+}
+
+// TestR8IsOnItsWayBeforeTheWriteBegins: on a single processor, what goes ahead has been sent when Ahead returns. The
+// caller's write would otherwise hold it up until that waits for the disk. The runtime looks at times for who has
+// waited longest, so a few return first.
+func TestR8IsOnItsWayBeforeTheWriteBegins(t *testing.T) {
+	withNotices(t, func(n *noticed) {
+		n.append(7, 4, 3)
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+		const tries = 40
+		first := 0
+		for index := uint64(5); index < 5+tries; index++ {
+			n.brought()
+			before := n.pair.sent.Load()
+			n.Ahead(entries(7, index, index), index-1)
+			if n.pair.sent.Load() > before {
+				first++
+			}
+			time.Sleep(soon)
+		}
+		if first < tries/2 {
+			t.Errorf("%d of %d requests had been sent", first, tries)
 		}
 	})
 }
@@ -213,6 +238,43 @@ func TestCloseEndsWhatGoesAhead(t *testing.T) {
 		n.Ahead(entries(7, 5, 5), 4)
 		time.Sleep(time.Minute)
 	})
+}
+
+// TestR8WhatWaitsIsForgotten: entries that wait for the answer of the follower do not go ahead when it refuses those
+// before them, and not once this node leads no more, has seen a newer term, or closes.
+func TestR8WhatWaitsIsForgotten(t *testing.T) {
+	for name, happens := range map[string]func(n *noticed){
+		"the follower refuses":    func(*noticed) {},
+		"this node leads no more": func(n *noticed) { n.leads.Store(0) },
+		"there is a newer term":   func(n *noticed) { n.Landed(8, 5) },
+		"the transport closes": func(n *noticed) { // what is on its way has been answered by then
+			n.Notices.mu.Lock()
+			defer n.Notices.mu.Unlock()
+			n.closed = true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withNotices(t, func(n *noticed) {
+				n.append(7, 4, 3)
+				n.slow(time.Second)
+				n.refuse(name == "the follower refuses")
+				n.brought()
+				n.Ahead(entries(7, 5, 5), 4)
+				n.Ahead(entries(7, 6, 6), 5)
+				n.Notices.mu.Lock()
+				waits := n.followers["2"].waits
+				n.Notices.mu.Unlock()
+				if waits == nil {
+					t.Error("nothing waits: the test measures nothing")
+				}
+				happens(n)
+				time.Sleep(2 * time.Second)
+				if got := n.brought(); len(got) != 1 {
+					t.Errorf("the follower got %d requests, want the first only", len(got))
+				}
+			})
+		})
+	}
 }
 
 // TestR8TheNextEntriesWait: entries behind those that are on their way follow as soon as the follower has answered.

@@ -5,19 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
-	"time"
 
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
 )
 
-// ErrRefused says that no process listens at an address.
-var ErrRefused = errors.New("connection refused")
+var (
+	// ErrRefused says that no process listens at an address.
+	ErrRefused = errors.New("connection refused")
+	// ErrFormer says that the process at an address is of a release that answers no questions.
+	ErrFormer = errors.New("a release that answers no questions")
+)
 
 // Ask sends a question to the member at address, as Raft's configuration has it, and returns the answer of the node.
 // Everything may take until the deadline of ctx, and at most Config.HandshakeTimeout. The error is [ErrRefused] when no
-// process listens where the member may be.
+// process listens where the member may be, and [ErrFormer] when a process of a release before questions listens there.
 func (l *Layer) Ask(ctx context.Context, address raft.ServerAddress, question []byte) ([]byte, error) {
 	host, want, err := Split(address)
 	if err != nil {
@@ -65,11 +68,7 @@ type asked struct {
 
 // askAt asks the node at one address, which must be the wanted member.
 func (l *Layer) askAt(ctx context.Context, host string, want Directory, question []byte) ([]byte, error) {
-	timeout := l.cfg.HandshakeTimeout
-	if end, ok := ctx.Deadline(); ok {
-		timeout = min(timeout, time.Until(end))
-	}
-	met, err := l.exchange(ctx, host, codeAsk, timeout, question)
+	met, err := l.exchange(ctx, host, codeAsk, question)
 	if err == nil {
 		err = greeting{node: met.Node, directory: met.Directory}.expect(want)
 	}

@@ -56,23 +56,21 @@ func TestAsk(t *testing.T) {
 		if got, err := ask(At("b:1", 2)); err != nil || got != "1 on 0000000000000001 asks hello" {
 			t.Errorf("asked: %q, %v", got, err)
 		}
-		if _, err := ask(At("b:1", 3)); !errors.Is(err, session.ErrWrongCluster) {
+		if _, err := ask(At("b:1", 3)); !errors.Is(err, session.ErrWrongCluster) || errors.Is(err, ErrFormer) {
 			t.Errorf("asked on another directory: %v", err)
 		}
 		if _, err := ask("b:1#"); err == nil {
 			t.Error("an address that is none was asked")
 		}
-		if elsewhere = "c:1"; true { // nobody is there
-			if got, err := ask(At("b:1", 2)); err != nil || got == "" {
-				t.Errorf("asked where Raft has it: %q, %v", got, err)
-			}
+		elsewhere = "c:1" // nobody is there
+		if got, err := ask(At("b:1", 2)); err != nil || got == "" {
+			t.Errorf("asked where Raft has it: %q, %v", got, err)
 		}
 		gone := layerOn(t, n, "gone", 3, nil)
 		n.Cut("a", "gone")
-		if elsewhere = "gone:1"; true { // nothing answers there
-			if got, err := ask(At("b:1", 2)); err != nil || got == "" {
-				t.Errorf("asked where Raft has it, and where nothing answers: %q, %v", got, err)
-			}
+		elsewhere = "gone:1" // nothing answers there
+		if got, err := ask(At("b:1", 2)); err != nil || got == "" {
+			t.Errorf("asked where Raft has it, and where nothing answers: %q, %v", got, err)
 		}
 		elsewhere = "c:1"
 		closeAll(t, gone)
@@ -95,10 +93,9 @@ func TestAsk(t *testing.T) {
 		if _, err := ask(At("b:1", 2)); !errors.Is(err, ErrRefused) {
 			t.Errorf("a node that has ended: %v, want that it refuses", err)
 		}
-		if elsewhere = "a:1"; true { // this node itself: not the member, but a process
-			if _, err := ask(At("b:1", 2)); err == nil || errors.Is(err, ErrRefused) {
-				t.Errorf("one address refuses, the other does not: %v", err)
-			}
+		elsewhere = "a:1" // this node itself: not the member, but a process
+		if _, err := ask(At("b:1", 2)); err == nil || errors.Is(err, ErrRefused) {
+			t.Errorf("one address refuses, the other does not: %v", err)
 		}
 		_ = b.cfg.Listener.Close()
 		closeAll(t, a)
@@ -128,6 +125,47 @@ func TestAskWaits(t *testing.T) {
 	})
 }
 
+// TestAskEndsInTime: greeting and answer have one deadline together. A node that greets late has the rest of the time
+// for its answer.
+func TestAskEndsInTime(t *testing.T) {
+	const wait = 150 * time.Millisecond
+	for name, limit := range map[string]struct{ handshake, caller time.Duration }{
+		"the caller's deadline": {time.Hour, wait}, "the handshake's timeout": {wait, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				n := simnet.New(nil)
+				a := layerOn(t, n, "a", 1, func(c *Config) { c.HandshakeTimeout = limit.handshake })
+				port, err := n.Host("b").Listen(":1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					conn, err := port.Accept()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					theirs, err := readGreeting(conn)
+					time.Sleep(wait - soon)
+					ours := greeting{version: version, code: codeHello, node: 2, text: theirs.text, directory: 2}
+					if err = errors.Join(err, ours.write(conn)); err != nil {
+						t.Error(err)
+					}
+					_, _ = io.Copy(io.Discard, conn) // until the other side gives up
+				}()
+				ctx, cancel := context.WithTimeout(t.Context(), limit.caller)
+				defer cancel()
+				begun := time.Now()
+				if _, err := a.Ask(ctx, "b:1", nil); err == nil || time.Since(begun) != wait {
+					t.Errorf("%v after %v, want the end after %v", err, time.Since(begun), wait)
+				}
+				closeAll(t, a)
+			})
+		})
+	}
+}
+
 // TestAskAFormerRelease: a release that does not know the question repeats its code, and the question fails.
 func TestAskAFormerRelease(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -149,8 +187,8 @@ func TestAskAFormerRelease(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		if got, err := a.Ask(t.Context(), "b:1", nil); err == nil || errors.Is(err, ErrRefused) {
-			t.Errorf("got %q, %v; want an error that is no refusal", got, err)
+		if got, err := a.Ask(t.Context(), "b:1", nil); !errors.Is(err, ErrFormer) || errors.Is(err, ErrRefused) {
+			t.Errorf("got %q, %v; want %v", got, err, ErrFormer)
 		}
 		closeAll(t, a)
 	})

@@ -124,8 +124,8 @@ func (c *Checked) pass(rpc raft.RPC) {
 }
 
 // SetHeartbeatHandler sets the handler of valid heartbeats. Raft would take all of them beside its main goroutine. The
-// first of a term goes to the main one: a leader's would not notice that a heartbeat has ended its leadership. It would
-// write the next command as an entry of the *other* leader's term (test/raft has the trap).
+// first heartbeat of a term goes to Raft's main goroutine. Otherwise a leader's main goroutine would not notice that it
+// leads no more, and would write the next command as an entry of the *other* leader's term (test/raft has the trap).
 func (c *Checked) SetHeartbeatHandler(handle func(raft.RPC)) {
 	c.Transport.SetHeartbeatHandler(func(rpc raft.RPC) {
 		if c.refused(rpc) {

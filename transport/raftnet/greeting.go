@@ -112,9 +112,10 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// Is makes a refusal a [session.ErrWrongCluster], unless the other side waits for admission.
+// Is makes a refusal a [session.ErrWrongCluster], unless the other side waits for admission, and the refusal of a
+// question itself an [ErrFormer].
 func (r *refusal) Is(target error) bool {
-	return target == session.ErrWrongCluster && r.code != codeWaits
+	return target == session.ErrWrongCluster && r.code != codeWaits || target == ErrFormer && r.code == codeAsk
 }
 
 // check returns why a node with cfg does not accept the other side's greeting g.

@@ -80,9 +80,9 @@ type Met struct {
 }
 
 // Meet sends request to the node at address and returns the node's answer. It works while either layer waits for
-// admission.
+// admission. Everything may take until the deadline of ctx, and at most Config.HandshakeTimeout.
 func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, error) {
-	met, err := l.exchange(ctx, address, codeMeet, l.cfg.HandshakeTimeout, request)
+	met, err := l.exchange(ctx, address, codeMeet, request)
 	if err != nil {
 		return Met{}, fmt.Errorf("meeting %s: %w", address, err)
 	}
@@ -90,16 +90,17 @@ func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, 
 }
 
 // exchange greets the node at address with a code, sends it a frame and returns the frame of its answer. Greetings and
-// frames may take a timeout each.
-func (l *Layer) exchange(ctx context.Context, address string, code byte, timeout time.Duration, request []byte) (
-	Met, error,
-) {
-	conn, theirs, err := l.introduce(ctx, address, code, timeout)
+// frames together may take until the deadline of ctx, and at most Config.HandshakeTimeout.
+func (l *Layer) exchange(ctx context.Context, address string, code byte, request []byte) (Met, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.HandshakeTimeout)
+	defer cancel()
+	end, _ := ctx.Deadline()
+	conn, theirs, err := l.introduce(ctx, address, code, time.Until(end))
 	if err != nil {
 		return Met{}, err
 	}
 	defer l.drop(conn)
-	if err = conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+	if err = conn.SetDeadline(end); err != nil {
 		return Met{}, err
 	}
 	if err = writeFrame(conn, request); err != nil {

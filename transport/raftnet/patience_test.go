@@ -20,6 +20,8 @@ import (
 type thinPair struct {
 	*simnet.Network
 	a, b *Transport
+	// sent counts a's writes to connections that it has dialled.
+	sent atomic.Int64
 	// close closes both transports and the network.
 	close func()
 }
@@ -40,7 +42,13 @@ func newThinPair(t *testing.T, bits int) *thinPair {
 		}
 		layers = append(layers, New(Config{
 			ClusterID: "c", Node: session.Node(i + 1), Advertise: name, Listener: listener,
-			Dial: func(ctx context.Context, address string) (net.Conn, error) { return host.Dial(ctx, address+":1") },
+			Dial: func(ctx context.Context, address string) (net.Conn, error) {
+				conn, err := host.Dial(ctx, address+":1")
+				if err != nil || name != "a" {
+					return conn, err
+				}
+				return &counted{Conn: conn, writes: &p.sent}, nil
+			},
 		}))
 	}
 	p.a, p.b = NewTransport(layers[0], 0), NewTransport(layers[1], 0)
@@ -52,6 +60,17 @@ func newThinPair(t *testing.T, bits int) *thinPair {
 		}
 	}
 	return p
+}
+
+// counted counts the writes to a connection.
+type counted struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
 }
 
 // batch is an append request of so many bytes.

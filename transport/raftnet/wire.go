@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// MaxField is the length of the longest bytes or text in a message of Raft. It is above the size of a log entry.
-	MaxField = 1 << 20
+	// MaxField is the length of the longest bytes or text in a message of Raft. It is above the size of a log entry, also
+	// of one with the largest command of the tree.
+	MaxField = 2 << 20
 	// MaxMessage is the length of the longest message of Raft, without the snapshot that may follow it. It is above the
 	// size of all entries of a request together.
 	MaxMessage = 512 << 20

@@ -23,9 +23,9 @@ func TestMalformedMessages(t *testing.T) {
 		"type":                 {true, "\x04\x80\x05\x80", 2, "request type of 5, want at most 4"},
 		"no type in an answer": {false, "\x05\x80\x05\x80", 4, ok},
 		"text":                 {false, "\xdb\x00\x10\x00\x00", 5, ok},
-		"text too long":        {false, "\xdb\x00\x10\x00\x01", 4, "text of 1048577, want at most 1048576"},
+		"text too long":        {false, "\xdb\x00\x20\x00\x01", 4, "text of 2097153, want at most 2097152"},
 		"bytes too long": {
-			false, "\x80\xc6\xff\xff\xff\xff", 5, "bytes of 4294967295, want at most 1048576",
+			false, "\x80\xc6\xff\xff\xff\xff", 5, "bytes of 4294967295, want at most 2097152",
 		},
 		"a time": {false, "\xc7\x0c\xff" + strings.Repeat("t", 12) + "\x80", 16, ok},
 		"largest extensions": {false, "\xd8\x01" + strings.Repeat("e", 16) + "\xc8\x00\x10\x01" +
@@ -118,7 +118,7 @@ func TestSnapshotSizes(t *testing.T) {
 
 // TestAMessageIsBounded: the sum of values is bounded too, even if each is allowed.
 func TestAMessageIsBounded(t *testing.T) {
-	field := append([]byte("\xc6\x00\x10\x00\x00"), make([]byte, MaxField)...)
+	field := append([]byte("\xc6\x00\x20\x00\x00"), make([]byte, MaxField)...)
 	for range 3 { // the second and third message count from 0 again
 		var s scanner
 		passed, err := s.pass([]byte("\xdc\x10\x00"))

@@ -27,7 +27,11 @@ func AppendOpened(b []byte, seq uint64, g *session.Grant) []byte {
 
 // AppendResumed appends the answer to a resume.
 func AppendResumed(b []byte, seq uint64, g *session.Grant) []byte {
-	return appendGrant(b, resumedField, seq, g)
+	b, start := fields.Begin(b, resumedField)
+	b = appendGranted(b, seq, g)
+	b = fields.Varint(b, 5, g.Applied)
+	b = fields.Varint(b, 6, g.Floor)
+	return fields.End(b, start)
 }
 
 // AppendUpgraded appends the answer to an upgrade.
@@ -35,11 +39,12 @@ func AppendUpgraded(b []byte, seq uint64, g *session.Grant) []byte {
 	return appendGrant(b, upgradedField, seq, g)
 }
 
-// AppendTouched appends the answer to a touch without failures.
-func AppendTouched(b []byte, seq uint64, safeFor time.Duration) []byte {
+// AppendTouched appends the answer to a touch without failures. told is 0 for none (G4 of the tree).
+func AppendTouched(b []byte, seq uint64, safeFor time.Duration, told uint64) []byte {
 	b, start := fields.Begin(b, touchedField)
 	b = fields.Varint(b, 1, seq)
 	b = appendPromise(b, 2, safeFor)
+	b = fields.Fixed64(b, 4, told)
 	return fields.End(b, start)
 }
 
@@ -73,6 +78,11 @@ func AppendCertificate(b []byte, c *session.Certificate) []byte {
 	if !c.EndedAt.IsZero() {
 		b = appendSpan(b, 8, c.EndedAt.Unix(), int32(c.EndedAt.Nanosecond()))
 	}
+	b = fields.Varint(b, 9, c.Left.Applied)
+	b = fields.Varint(b, 10, c.Left.Floor)
+	b = fields.Fixed64(b, 11, c.Left.Instance)
+	b = fields.Varint(b, 12, c.Left.Ephemerals)
+	b = fields.Varint(b, 13, uint64(c.Left.Will))
 	return fields.End(b, start)
 }
 
@@ -83,6 +93,8 @@ func AppendState(b []byte, s session.NodeState) []byte {
 	b = fields.Varint(b, 2, uint64(ModeProto(s.Mode)))
 	b = fields.Varint(b, 3, s.Index)
 	b = fields.Varint(b, 4, session.MaxBatch)
+	b = fields.Varint(b, 5, uint64(s.FeatureLevel))
+	b = fields.Varint(b, 6, uint64(s.ComingLevel))
 	return fields.End(b, start)
 }
 
@@ -114,11 +126,15 @@ func AnswerSize(bytes int) int { return protowire.SizeTag(1) + protowire.SizeByt
 
 func appendGrant(b []byte, field protowire.Number, seq uint64, g *session.Grant) []byte {
 	b, start := fields.Begin(b, field)
+	return fields.End(appendGranted(b, seq, g), start)
+}
+
+// appendGranted appends what all answers with a grant have.
+func appendGranted(b []byte, seq uint64, g *session.Grant) []byte {
 	b = fields.Varint(b, 1, seq)
 	b = appendSession(b, 2, &g.Session)
 	b = appendToken(b, 3, &g.Token)
-	b = appendPromise(b, 4, g.SafeFor)
-	return fields.End(b, start)
+	return appendPromise(b, 4, g.SafeFor)
 }
 
 func appendSession(b []byte, field protowire.Number, s *session.Session) []byte {

@@ -11,6 +11,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // anyGrant returns a grant with fields of any size, none of them always set.
@@ -50,6 +51,10 @@ func anyCertificate(random *rand.Rand, g *session.Grant) session.Certificate {
 		ID: session.ID(random.Uint64() | 1), Cause: session.Cause(random.IntN(3)), LastTouchAge: g.SafeFor,
 		Owner: g.Session.Owner, Term: g.Session.Attachment, Index: g.Session.OpenedIndex,
 		Credited: max(g.Session.Timeout, 0), EndedAt: g.Session.OpenedAt,
+		Left: session.Left{
+			Applied: g.Applied, Floor: g.Floor, Instance: g.Session.Attachment, Ephemerals: random.Uint64N(300),
+			Will: tree.WillFate(random.IntN(4)),
+		},
 	}
 }
 
@@ -75,10 +80,12 @@ func TestAppendedAnswersAreTheirMessages(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
 		g, seq := anyGrant(random), random.Uint64()>>random.IntN(64)
+		g.Floor = random.Uint64() >> random.IntN(64)
+		g.Applied = g.Floor + random.Uint64N(3)
 		s, token, safe := SessionProto(g.Session), TokenProto(g.Token), PromiseProto(g.SafeFor)
 		state := session.NodeState{
 			Node: session.Node(random.IntN(256)), Mode: session.Mode(random.IntN(4)),
-			Index: random.Uint64() >> random.IntN(64),
+			Index: random.Uint64() >> random.IntN(64), FeatureLevel: random.Uint32N(3),
 		}
 		all := []session.Certificate{anyCertificate(random, g), anyCertificate(random, g), {ID: 1}}
 		for name, tt := range map[string]struct {
@@ -89,7 +96,9 @@ func TestAppendedAnswersAreTheirMessages(t *testing.T) {
 				Opened: &holdfastv1.Opened{Seq: seq, Session: s, Token: token, SafeFor: safe},
 			}}},
 			"resumed": {AppendResumed(nil, seq, g), &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{
-				Resumed: &holdfastv1.Resumed{Seq: seq, Session: s, Token: token, SafeFor: safe},
+				Resumed: &holdfastv1.Resumed{
+					Seq: seq, Session: s, Token: token, SafeFor: safe, Applied: g.Applied, Floor: g.Floor,
+				},
 			}}},
 			"upgraded": {
 				AppendUpgraded(nil, seq, g), &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Upgraded{
@@ -97,8 +106,8 @@ func TestAppendedAnswersAreTheirMessages(t *testing.T) {
 				}},
 			},
 			"touched": {
-				AppendTouched(nil, seq, g.SafeFor), &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{
-					Touched: &holdfastv1.Touched{Seq: seq, SafeFor: safe},
+				AppendTouched(nil, seq, g.SafeFor, g.Floor), &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{
+					Touched: &holdfastv1.Touched{Seq: seq, SafeFor: safe, Told: g.Floor},
 				}},
 			},
 			"closed": {AppendClosed(nil, seq), &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Closed{

@@ -15,8 +15,9 @@ import (
 
 // Batches of requests and replies between nodes are [peerv1.Requests] and [peerv1.Replies] in protocol buffers. Opens,
 // resumes, closes and their replies are most of what nodes say to each other, so the functions here write and read
-// their bytes without the generated messages. Everything else, and everything that is not exactly in the form that they
-// write, goes through the generated messages.
+// their bytes without the generated messages. Every other request or reply, and one that is not exactly in the form
+// that they write, goes through the generated messages. Requests and Replies themselves do not: with any other field
+// than their elements they are refused.
 
 // batchBytes is the size from which on a batch is sent without further elements.
 const batchBytes = 256 << 10
@@ -168,7 +169,8 @@ func appendRequest(b []byte, r *session.Request) ([]byte, error) {
 		b, at = fields.Begin(b, 3)
 		b = fields.Bytes(b, 1, r.Open.RequestID[:])
 		b = appendDuration(b, 2, r.Open.Timeout)
-		b = fields.End(fields.Varint(b, 4, min(r.Open.MS, math.MaxInt64)), at)
+		b = fields.Varint(b, 4, min(r.Open.MS, math.MaxInt64))
+		b = fields.End(fields.Fixed64(b, 5, r.Open.Instance), at)
 	case r.Resume != nil:
 		b = fields.Varint(b, 1, r.Seq)
 		var at int

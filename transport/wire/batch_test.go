@@ -37,6 +37,7 @@ func drawRequest(t *rapid.T) session.Request {
 	case 0:
 		r.Open = &session.OpenRequest{
 			Timeout: timeout, MS: rapid.Uint64Max(math.MaxInt64).Draw(t, "ms"), Labels: drawLabels(t),
+			Instance: rapid.Uint64().Draw(t, "opener"),
 		}
 		copy(r.Open.RequestID[:], token.Credential[:])
 	case 1:

@@ -114,6 +114,11 @@ func CertificateProto(c session.Certificate) *holdfastv1.Certificate {
 		Credited:     durationpb.New(c.Credited),
 		Index:        c.Index,
 		EndedAt:      timeProto(c.EndedAt),
+		Applied:      c.Left.Applied,
+		Floor:        c.Left.Floor,
+		Instance:     c.Left.Instance,
+		Ephemerals:   c.Left.Ephemerals,
+		Will:         holdfastv1.WillFate(c.Left.Will),
 	}
 }
 
@@ -147,6 +152,10 @@ func CertificateFrom(p *holdfastv1.Certificate) (session.Certificate, error) {
 		Index:        p.GetIndex(),
 		Credited:     credited,
 		EndedAt:      at,
+		Left: session.Left{
+			Applied: p.GetApplied(), Floor: p.GetFloor(), Instance: p.GetInstance(), Ephemerals: p.GetEphemerals(),
+			Will: willFrom(p.GetWill()),
+		},
 	}, nil
 }
 
@@ -165,6 +174,19 @@ func GrantFrom(s *holdfastv1.Session, t *holdfastv1.Token, safeFor *durationpb.D
 		return session.Grant{}, err
 	}
 	return session.Grant{Session: opened, Token: token, SafeFor: safe}, nil
+}
+
+// RegainedFrom returns the grant of the answer to a resume. The error is a [session.FieldError].
+func RegainedFrom(p *holdfastv1.Resumed) (session.Grant, error) {
+	g, err := GrantFrom(p.GetSession(), p.GetToken(), p.GetSafeFor())
+	switch {
+	case err != nil:
+		return session.Grant{}, err
+	case p.GetFloor() > p.GetApplied():
+		return session.Grant{}, &session.FieldError{Field: "floor", Limit: "not above applied"}
+	}
+	g.Applied, g.Floor = p.GetApplied(), p.GetFloor()
+	return g, nil
 }
 
 // PromiseProto returns a duration that may be unknown: negative in the domain, absent on the wire.

@@ -88,3 +88,20 @@ func TestFieldsOutOfRange(t *testing.T) {
 	_, err = GrantFrom(SessionProto(g.Session), TokenProto(g.Token), badDuration)
 	porttest.WantField(t, err, "safe_for")
 }
+
+// An answer to a resume also tells which writes were taken (X4).
+func TestRegained(t *testing.T) {
+	want := porttest.Grant(7)
+	want.Applied, want.Floor = 1<<64-1, 9
+	p := &holdfastv1.Resumed{
+		Session: SessionProto(want.Session), Token: TokenProto(want.Token), SafeFor: PromiseProto(want.SafeFor),
+		Applied: want.Applied, Floor: want.Floor,
+	}
+	got, err := RegainedFrom(overWire(t, p))
+	wantEqual(t, got, err, want)
+	p.Applied = 8
+	_, err = RegainedFrom(p)
+	porttest.WantField(t, err, "floor")
+	_, err = RegainedFrom(&holdfastv1.Resumed{})
+	porttest.WantField(t, err, "session")
+}

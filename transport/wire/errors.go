@@ -54,6 +54,9 @@ func classify(err error) (codes.Code, holdfastv1.Reason) {
 			return m.code, m.reason
 		}
 	}
+	if code, reason, ok := classifyTree(err); ok {
+		return code, reason
+	}
 	switch {
 	case err == nil:
 		return codes.OK, holdfastv1.Reason_REASON_UNSPECIFIED
@@ -119,6 +122,9 @@ func plainText(err error) string {
 			return m.Sentinel.Error()
 		}
 	}
+	if text := treeText(err); text != "" {
+		return text
+	}
 	for _, known := range []error{context.DeadlineExceeded, context.Canceled, session.ErrClosed} {
 		if errors.Is(err, known) {
 			return known.Error()
@@ -161,6 +167,7 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 	case reason == holdfastv1.Reason_REASON_INVALID_ARGUMENT && errors.As(err, &field):
 		d.Field, d.Limit = field.Field, field.Limit
 	}
+	addTree(d, err)
 	return d
 }
 
@@ -213,6 +220,9 @@ func FromDetail(d *holdfastv1.ErrorDetail, message string) error {
 // typed returns the error of d's reason, nil when this version does not know the reason. It leaves out a certificate
 // that is out of range.
 func typed(d *holdfastv1.ErrorDetail) error {
+	if err := typedTree(d); err != nil {
+		return err
+	}
 	switch reason := d.GetReason(); {
 	case reason == holdfastv1.Reason_REASON_SESSION_EXPIRED:
 		e := &session.ExpiredError{}
@@ -255,7 +265,9 @@ func sentinel(reason holdfastv1.Reason) error {
 }
 
 // Known reports whether a reason stands for a domain error.
-func Known(reason holdfastv1.Reason) bool { return sentinel(reason) != nil }
+func Known(reason holdfastv1.Reason) bool {
+	return reason != 0 && typed(&holdfastv1.ErrorDetail{Reason: reason, Refusal: &holdfastv1.Refusal{}}) != nil
+}
 
 // FailedProto returns the answer to a request of a Connect stream that failed.
 func FailedProto(seq uint64, err error) *holdfastv1.Failed {

@@ -22,7 +22,7 @@ func HelloProto(clusterID string, h session.Hello) *peerv1.LearnerMessage {
 	return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Hello{Hello: &peerv1.Hello{
 		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream,
 		Directory:  h.Directory,
-		LogVersion: h.LogVersion, PeerVersion: h.PeerVersion,
+		LogVersion: h.LogVersion, PeerVersion: h.PeerVersion, FeatureLevel: h.FeatureLevel,
 	}}}
 }
 
@@ -42,7 +42,7 @@ func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 	}
 	return h.GetClusterId(), session.Hello{
 		Node: node, Directory: h.GetDirectory(), Incarnation: h.GetIncarnation(), Stream: h.GetStream(),
-		LogVersion: h.GetLogVersion(), PeerVersion: h.GetPeerVersion(),
+		LogVersion: h.GetLogVersion(), PeerVersion: h.GetPeerVersion(), FeatureLevel: h.GetFeatureLevel(),
 	}, nil
 }
 
@@ -136,6 +136,7 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 			Timeout:   durationpb.New(r.Open.Timeout),
 			Ms:        int64(min(r.Open.MS, math.MaxInt64)),
 			Labels:    labelsProto(r.Open.Labels),
+			Instance:  r.Open.Instance,
 		}
 		p.Body = &peerv1.Request_Open{Open: open}
 	case r.Resume != nil:
@@ -207,7 +208,9 @@ func PeerOpenFrom(p *peerv1.OpenRequest) (*session.OpenRequest, error) {
 	}
 	labels, err := labelsFrom(p.GetLabels())
 	// A clock before the epoch counts as 0 (O1).
-	return &session.OpenRequest{RequestID: id, Timeout: timeout, Labels: labels, MS: uint64(max(p.GetMs(), 0))}, err
+	return &session.OpenRequest{
+		RequestID: id, Timeout: timeout, Labels: labels, MS: uint64(max(p.GetMs(), 0)), Instance: p.GetInstance(),
+	}, err
 }
 
 func labelsProto(labels session.Labels) []*peerv1.Label {
@@ -232,6 +235,7 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 	case m.Welcome != nil:
 		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{
 			Term: m.Welcome.Term, Leader: uint32(m.Welcome.Leader), PeerVersion: m.Welcome.PeerVersion,
+			FeatureLevel: m.Welcome.FeatureLevel,
 		}}}, nil
 	case m.Heartbeat != nil:
 		h := &peerv1.Heartbeat{
@@ -242,6 +246,7 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 			VotesFrom:  m.Heartbeat.VotesFrom,
 			Compare:    m.Heartbeat.Compare,
 			Compared:   comparisonProto(m.Heartbeat.Compared),
+			Committed:  m.Heartbeat.Committed,
 			Interval:   durationpb.New(m.Heartbeat.Interval),
 		}
 		for _, id := range m.Heartbeat.NotTaken {
@@ -260,6 +265,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 		leader, err := NodeFrom("welcome.leader", m.Welcome.GetLeader())
 		return session.LeaderMessage{Welcome: &session.Welcome{
 			Term: m.Welcome.GetTerm(), Leader: leader, PeerVersion: m.Welcome.GetPeerVersion(),
+			FeatureLevel: m.Welcome.GetFeatureLevel(),
 		}}, err
 	case *peerv1.LeaderMessage_Heartbeat:
 		h := m.Heartbeat
@@ -282,6 +288,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 			VotesFrom:  h.GetVotesFrom(),
 			Compare:    h.GetCompare(),
 			Compared:   compared,
+			Committed:  h.GetCommitted(),
 		}}, err
 	case *peerv1.LeaderMessage_Reply:
 		r, err := ReplyFrom(m.Reply)

@@ -13,6 +13,7 @@ import (
 func StateProto(s session.NodeState) *holdfastv1.NodeState {
 	return &holdfastv1.NodeState{
 		Node: uint32(s.Node), Mode: ModeProto(s.Mode), Index: s.Index, MaxBatch: session.MaxBatch,
+		FeatureLevel: s.FeatureLevel, ComingLevel: s.ComingLevel,
 	}
 }
 
@@ -23,7 +24,10 @@ func StateFrom(p *holdfastv1.NodeState) session.NodeState {
 	if err != nil {
 		return session.NodeState{}
 	}
-	return session.NodeState{Node: n, Mode: ModeFrom(p.GetMode()), Index: p.GetIndex()}
+	return session.NodeState{
+		Node: n, Mode: ModeFrom(p.GetMode()), Index: p.GetIndex(), FeatureLevel: p.GetFeatureLevel(),
+		ComingLevel: p.GetComingLevel(),
+	}
 }
 
 // ModeProto returns a node's mode.

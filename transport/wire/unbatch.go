@@ -101,7 +101,7 @@ func (m *room) request(r *fields.Reader, to *session.Request, left int) bool {
 func openIn(r *fields.Reader, to *session.OpenRequest) bool {
 	id, _ := r.Bytes(1)
 	to.Timeout = durationIn(r, 2)
-	to.MS = r.Varint(4)
+	to.MS, to.Instance = r.Varint(4), r.Fixed64(5)
 	if !r.End() || len(id) != len(to.RequestID) || to.Timeout <= 0 || int64(to.MS) < 0 {
 		return false
 	}

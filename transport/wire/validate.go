@@ -67,6 +67,7 @@ type opening interface {
 	GetLabels() map[string]string
 	GetRequestId() []byte
 	GetLocal() bool
+	GetInstance() uint64
 }
 
 // OpenFrom returns the open that came at now by the wall clock, from which its id is made (O1).
@@ -85,7 +86,7 @@ func OpenFrom(o opening, now time.Time) (session.OpenRequest, error) {
 	}
 	return session.OpenRequest{
 		RequestID: request, Timeout: timeout, Labels: labels, MS: session.MS(now),
-		Local: o.GetLocal(),
+		Local: o.GetLocal(), Instance: o.GetInstance(),
 	}, nil
 }
 

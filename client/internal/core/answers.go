@@ -8,10 +8,11 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
+	"holdfast/tree"
 )
 
 // answers handles what nodes answer to requests, and their news of sessions.
-type answers struct{ links }
+type answers struct{ watching }
 
 // answer hands the answer m to then, with the request that it answers. It ignores an answer to a request that is not in
 // flight, or of another kind: such an answer can do no harm.
@@ -59,6 +60,28 @@ func (a *answers) received(c *Conn, msg *holdfastv1.ServerMessage) {
 		}
 		a.tellGlobal(c, nil, func(h *Session) trigger { return h.either(counted, countedUnpromised) })
 		a.served(c)
+	default:
+		a.receivedOfTree(c, msg)
+	}
+}
+
+// receivedOfTree is received for answers about the tree, and what watches hear.
+func (a *answers) receivedOfTree(c *Conn, msg *holdfastv1.ServerMessage) {
+	switch m := msg.GetMessage().(type) {
+	case *holdfastv1.ServerMessage_Written:
+		answer(c, m.Written, func(_ *window.Request, b *writeBody) { a.written(c, b, m.Written) })
+	case *holdfastv1.ServerMessage_Read:
+		answer(c, m.Read, func(_ *window.Request, b *readBody) { a.read(c, b, m.Read) })
+	case *holdfastv1.ServerMessage_WatchesAdded:
+		answer(c, m.WatchesAdded, func(_ *window.Request, b *watchBody) { a.watchesAdded(c, b, m.WatchesAdded) })
+	case *holdfastv1.ServerMessage_WatchesRemoved:
+		answer(c, m.WatchesRemoved, func(*window.Request, *unwatchBody) {})
+	case *holdfastv1.ServerMessage_Events:
+		a.events(c, m.Events)
+	case *holdfastv1.ServerMessage_Lost:
+		a.eventsLost(c, tree.Stamp(m.Lost.GetStamp()))
+	case *holdfastv1.ServerMessage_Told:
+		a.toldUpTo(c, tree.Stamp(m.Told.GetStamp()))
 	}
 }
 
@@ -79,6 +102,12 @@ func (a *answers) failed(c *Conn, r *window.Request, err error) {
 		a.closeRefused(c, r, b.h, err)
 	case *upgradeBody:
 		a.upgradeRefused(c, r, b.h, err)
+	case *writeBody:
+		a.writeRefused(c, r, b, err)
+	case *readBody:
+		a.readRefused(c, r, b, err)
+	case *watchBody:
+		a.watchRefused(c, r, b, err)
 	case *touchBody:
 		if !b.sign { // a refusal is a sign of life, and the next touch is due when it was
 			a.touchPutOff(c, err)

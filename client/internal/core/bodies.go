@@ -11,7 +11,8 @@ import (
 	"holdfast/transport/wire"
 )
 
-// body is one of *openBody, *resumeBody, *resumesBody, *upgradeBody, *closeBody, *discardBody and *touchBody.
+// body is one of *openBody, *resumeBody, *resumesBody, *upgradeBody, *closeBody, *discardBody, *touchBody, *writeBody,
+// *readBody, *watchBody and *unwatchBody.
 type body interface {
 	window.Body
 	// message returns what is sent under seq.
@@ -46,6 +47,8 @@ type touchBody struct {
 	local bool
 	// sign: it only asks for a sign of life.
 	sign bool
+	// on is where it goes.
+	on *Conn
 }
 
 // nobody is an id of node 0, which no session has. A sign of life is asked for with it when c serves no session: an
@@ -70,12 +73,12 @@ func (b *discardBody) Wanted() bool { return true }
 // Wanted is true.
 func (b *touchBody) Wanted() bool { return true }
 
-func (b *openBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {
+func (b *openBody) message(l *ledger, seq uint64) *holdfastv1.ClientMessage {
 	b.call.sends++
 	want := &b.call.Want
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
 		Seq: seq, Timeout: durationpb.New(want.Timeout), Labels: want.Labels, RequestId: want.Request[:],
-		Local: want.Local,
+		Local: want.Local, Instance: l.cfg.Instance,
 	}}}
 }
 
@@ -109,7 +112,7 @@ func (b *discardBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {
 	return closeMessage(seq, b.token)
 }
 
-func (b *touchBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {
+func (b *touchBody) message(l *ledger, seq uint64) *holdfastv1.ClientMessage {
 	touch := &holdfastv1.Touch{Seq: seq}
 	for _, h := range b.targets {
 		touch.Ids = append(touch.Ids, uint64(h.id))
@@ -117,6 +120,7 @@ func (b *touchBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {
 	if b.sign && len(touch.Ids) == 0 {
 		touch.Ids = append(touch.Ids, uint64(nobody))
 	}
+	l.acknowledge(b.on, touch)
 	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Touch{Touch: touch}}
 }
 

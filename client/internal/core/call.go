@@ -20,6 +20,7 @@ type Call struct {
 	closes   bool
 	upgrades bool // waits for an upgrade
 	settled  bool
+	inner    bool  // nobody waits: writes need the upgrade
 	last     error // what stood in the way last
 	on       *Conn // an open is on: queued, sent or refused for now; nil while it waits for one that may serve it
 }

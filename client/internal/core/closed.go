@@ -92,4 +92,5 @@ func (a *answers) settleUpgrades(h *Session, err error) {
 		a.effects.settle(call, h, err)
 	}
 	h.upgrading = nil
+	a.busy(h)
 }

@@ -14,15 +14,17 @@ type Conn struct {
 	route.Target
 	window *window.Window
 
-	up       bool // the stream is open
-	heard    bool // its node has said something
-	batch    int  // how many sessions the node resumes with one message; 0 for a node of a former release
-	alone    bool // its node does not take what resumes several sessions
+	up       bool      // the stream is open
+	heard    bool      // its node has said something
+	spoke    time.Time // when its node said something last
+	batch    int       // how many sessions the node resumes with one message; 0 for a node of a former release
+	alone    bool      // its node does not take what resumes several sessions
 	dialled  time.Time
 	deadline time.Time // of a connection that is tried: to be up, then to have served something
 	// state is what the node said of itself last. It is zero before, and its Mode also of a node that never says.
 	state    session.NodeState
 	jeopardy bool
+	watched  bool  // the node watches for the client, so that it says something each second (V5 of the tree)
 	failing  error // why the client wants to leave it; nil when it does not
 	touching
 	probe
@@ -47,7 +49,10 @@ func (c *Conn) asksAt() time.Time {
 	if c.failing != nil {
 		return time.Time{}
 	}
-	return c.window.AsksAt(AskAfter)
+	if at := c.window.AsksAt(AskAfter); !at.IsZero() || !c.watched {
+		return at
+	}
+	return c.window.QuietAt(watchSilence)
 }
 
 // stallsAt returns when the connection has owed an answer for too long; zero when it owes none.

@@ -8,6 +8,7 @@ import (
 
 	"holdfast/client/internal/route"
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // Core is what a client has decided so far. Not safe for concurrent use: one goroutine takes turns with it.
@@ -59,6 +60,7 @@ func (c *Core) Position() Position { return c.told }
 // look takes the time. After a suspension all promises are dropped and the sessions touched at once (S5).
 func (c *Core) look(at Moment) {
 	c.now, c.effects.Seen = at.Now, max(c.effects.Seen, at.Seen)
+	c.effects.Stamp = max(c.effects.Stamp, at.Stamp)
 	if at.Suspensions == c.suspensions {
 		return
 	}
@@ -93,6 +95,9 @@ func (c *Core) step() {
 			c.pump(on)
 		}
 	}
+	if c.forest != nil {
+		c.tend()
+	}
 }
 
 // rest keeps the connection, if there is one, for what comes next.
@@ -125,7 +130,7 @@ func (c *Core) tell() {
 
 // wakeAt returns when there is something to do if nothing arrives; zero for never.
 func (c *Core) wakeAt() time.Time {
-	at := route.Earliest(c.dueAt, c.learnsAt())
+	at := route.Earliest(route.Earliest(c.dueAt, c.learnsAt()), c.forest.wakesAt())
 	if len(c.sessions) > 0 {
 		at = route.Earliest(at, c.now.Add(lookEvery))
 	}
@@ -155,6 +160,8 @@ type Moment struct {
 	Suspensions uint64
 	// Seen is the highest index that any node has told, also to others who share it (N4).
 	Seen uint64
+	// Stamp is the highest stamp of the tree, as Seen.
+	Stamp tree.Stamp
 }
 
 // Shut ends everything: nothing happens after it. Nobody is told that there is no connection any more.
@@ -167,6 +174,7 @@ func (Shut) happen(c *Core) {
 	for _, h := range c.sessions {
 		c.end(h, session.ErrClosed)
 	}
+	c.fell()
 	for _, on := range append(slices.Clone(c.racing), c.cur, c.next) {
 		if on != nil {
 			c.effects.hangUp(on)

@@ -247,3 +247,26 @@ func TestARoundOfForgottenServersEnds(t *testing.T) {
 		})
 	}
 }
+
+// What the node of a dropped connection says of the members is ignored, as all else is that comes from there: its
+// cluster may have gone on without it.
+func TestMembersByAFormerConnectionAreIgnored(t *testing.T) {
+	for former, want := range map[bool][]string{true: {"n2:7400"}, false: {"n5:7400"}} {
+		l, c, _ := staged(t)
+		l.now = time.Now()
+		l.router.Learn([]string{"n2:7400"})
+		by := c
+		if former {
+			by = newTestConn(c.Server)
+		}
+		e := l.Turn(Moment{Now: l.now}, Members{Conn: by, Addresses: []string{"n5:7400"}})
+		if !slices.Equal(l.router.Learnt, want) || former != (e.Learnt == nil) || former == l.learnt {
+			t.Errorf("former %v: learnt %q, told %q, want %q", former, l.router.Learnt, e.Learnt, want)
+		}
+		before := l.learnAt
+		l.Turn(Moment{Now: l.now}, Members{Conn: by, Err: session.ErrNoLeader})
+		if former != l.learnAt.Equal(before) {
+			t.Errorf("former %v: asks next at %v, before a failure at %v", former, l.learnAt, before)
+		}
+	}
+}

@@ -13,16 +13,8 @@ import (
 type Effects struct {
 	// Seen is the highest index that a node has told (N4). A read that follows from anything below demands it.
 	Seen uint64
-	// Lapsed are sessions that have no promise any more.
-	Lapsed []*Session
-	// Granted are sessions that a node serves from now on, or that have become global.
-	Granted []Granted
-	// Promised are promises that are later than the former ones.
-	Promised []Promised
-	// Events are for the readers of sessions' events.
-	Events []Event
-	// Ended are sessions that have ended for this client.
-	Ended []Ended
+	SessionEffects
+	TreeEffects
 	// Actions are on connections.
 	Actions []Action
 	// Lookups are names to resolve: each is answered with [Resolved].
@@ -43,6 +35,20 @@ type Effects struct {
 
 	// WakeAt is when the next turn is due if nothing happens before; zero for never.
 	WakeAt time.Time
+}
+
+// SessionEffects are the part of [Effects] about sessions.
+type SessionEffects struct {
+	// Lapsed are sessions that have no promise any more.
+	Lapsed []*Session
+	// Granted are sessions that a node serves from now on, or that have become global.
+	Granted []Granted
+	// Promised are promises that are later than the former ones.
+	Promised []Promised
+	// Events are for the readers of sessions' events.
+	Events []Event
+	// Ended are sessions that have ended for this client.
+	Ended []Ended
 }
 
 // Granted is what an open, a resume or an upgrade brought. When the Session of the Grant has no id, only its owner and
@@ -87,6 +93,8 @@ func (e *Effects) reset() {
 	empty(&e.Promised)
 	empty(&e.Events)
 	empty(&e.Ended)
+	empty(&e.Heard)
+	empty(&e.Done)
 	empty(&e.Actions)
 	empty(&e.Lookups)
 	empty(&e.Answers)
@@ -109,6 +117,10 @@ func (e *Effects) hangUp(c *Conn) { e.Actions = append(e.Actions, Action{Conn: c
 func (e *Effects) settle(c *Call, h *Session, err error) {
 	if c != nil && !c.settled {
 		c.settled = true
+		if c.inner {
+			c.last = err
+			return
+		}
 		e.Answers = append(e.Answers, Answer{c, h, err})
 	}
 }

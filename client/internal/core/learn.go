@@ -59,7 +59,11 @@ type Members struct {
 	Err       error
 }
 
+// A connection that was dropped meanwhile has nothing to say any more. The node that serves the client next is asked.
 func (in Members) happen(c *Core) {
+	if !c.knows(in.Conn) {
+		return
+	}
 	if in.Err != nil || len(in.Addresses) == 0 {
 		c.learnAt = route.Earliest(c.learnAt, c.now.Add(learnAgain+c.cfg.Jitter.Within(learnAgain)))
 		return

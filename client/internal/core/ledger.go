@@ -48,6 +48,8 @@ type ledger struct {
 	// attempts numbers the resumes of all sessions (M1). It rises for each session, also for one that was dropped and
 	// is resumed again.
 	attempts uint64
+	// forest is what there is to do with the tree; nil before its first use.
+	forest *forest
 	// distrusted is an index that every node was behind. Resumes demand no index until a higher one is seen. See
 	// endLagRound.
 	distrusted uint64
@@ -82,6 +84,7 @@ func (l *ledger) end(h *Session, err error) {
 	h.resuming, h.until = nil, time.Time{}
 	l.emit(h, ending(err), err)
 	h.err, h.on = err, nil
+	l.endBranch(h, err)
 	l.effects.Ended = append(l.effects.Ended, Ended{h, err})
 	for _, c := range h.closing {
 		l.effects.settle(c, nil, err)
@@ -141,6 +144,10 @@ func (l *ledger) giveUp(c *Call, err error) {
 		}
 	default:
 		l.abandon(h, err)
+	}
+	if c.inner {
+		c.last = err
+		return
 	}
 	l.effects.Answers = append(l.effects.Answers, Answer{Call: c, Err: err})
 }
@@ -238,4 +245,6 @@ func (l *ledger) demand() uint64 {
 }
 
 // idle reports whether nothing needs a connection.
-func (l *ledger) idle() bool { return len(l.sessions) == 0 && len(l.opens) == 0 }
+func (l *ledger) idle() bool {
+	return len(l.sessions) == 0 && len(l.opens) == 0 && !l.forest.needsNode()
+}

@@ -115,7 +115,7 @@ func (k *links) checkConns() {
 	}
 	if c := k.next; c != nil {
 		switch {
-		case c.up && len(k.sessions) == 0 && !k.readOnly(k.cur):
+		case c.up && len(k.sessions) == 0 && (!k.readOnly(k.cur) || len(k.opens) == 0):
 			k.adopt()
 		case !k.now.Before(c.deadline):
 			k.failedNext(route.Unreachable(c.Address, route.ErrSlow))

@@ -107,6 +107,7 @@ func (m *moves) drop(c *Conn, err error) {
 			}
 		}
 	}
+	m.uproot(c)
 	for r := range c.window.InFlight() {
 		release(r)
 	}
@@ -131,6 +132,9 @@ func (m *moves) lookFurther(c *Conn) {
 // lacks reports whether anything needs more than the read-only node of c: a global session or open, or a local one that
 // is not its own.
 func (m *moves) lacks(c *Conn) bool {
+	if m.forest.needsLeader() {
+		return true
+	}
 	for call := range m.opens {
 		if call.h == nil && (!call.Want.Local || call.on != c) {
 			return true

@@ -56,6 +56,9 @@ const (
 	// of life. An answer that waits for a leader may take longer, a sign of life needs none: so a frozen node is left,
 	// and one that waits for the election of another leader is not.
 	AskAfter = time.Second
+	// watchSilence is how long a node that watches may say nothing before it is asked for a sign of life. It tells its
+	// stamp each second (V5 of the tree).
+	watchSilence = 3 * time.Second
 	// SignWithin is how long a node has for a sign of life. With the default settings nodes elect another leader 1.5 s
 	// after theirs has frozen: most clients that leave it find that leader.
 	SignWithin = 750 * time.Millisecond

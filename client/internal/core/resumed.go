@@ -15,7 +15,7 @@ func (a *answers) resumed(c *Conn, r *window.Request, b *resumeBody, m *holdfast
 		c.stray = true
 		return
 	}
-	g, err := wire.GrantFrom(m.GetSession(), m.GetToken(), m.GetSafeFor())
+	g, err := wire.RegainedFrom(m)
 	if err != nil {
 		a.resumeRefused(c, r, b, err)
 		return
@@ -65,6 +65,7 @@ func (a *answers) attach(h *Session, c *Conn, r *window.Request, g session.Grant
 		a.queueClose(h)
 	}
 	a.goOnUpgrading(h)
+	a.graft(h, g)
 	if h.joining != nil {
 		delete(a.opens, h.joining)
 		a.effects.settle(h.joining, h, nil)

@@ -108,9 +108,8 @@ func (a *answers) resumedAll(c *Conn, r *window.Request, m *holdfastv1.ResumedSe
 		ordered[at] = r.Members[i]
 	}
 	a.settle(c, ordered, func(at int, member *window.Request, b *resumeBody) {
-		attachment, safeFor := m.GetAttachments()[order[at]], promiseFrom(m.GetSafeForMs()[order[at]])
-		if attachment != 0 {
-			a.resumedOf(c, member, b, attachment, safeFor)
+		if i := order[at]; m.GetAttachments()[i] != 0 {
+			a.resumedOf(c, member, b, grantOf(m, i))
 			return
 		}
 		err := refused[b.h.id]
@@ -129,17 +128,26 @@ func promiseFrom(ms uint64) time.Duration {
 	return time.Duration(min(ms, uint64(math.MaxInt64/time.Millisecond))) * time.Millisecond
 }
 
+// grantOf returns what the answer tells of the i-th session: no more than what is new.
+func grantOf(m *holdfastv1.ResumedSessions, i int) session.Grant {
+	g := session.Grant{
+		Session: session.Session{Attachment: m.GetAttachments()[i]}, SafeFor: promiseFrom(m.GetSafeForMs()[i]),
+	}
+	if len(m.GetApplied()) == len(m.GetAttachments()) && len(m.GetFloors()) == len(m.GetAttachments()) {
+		g.Applied, g.Floor = m.GetApplied()[i], min(m.GetFloors()[i], m.GetApplied()[i])
+	}
+	return g
+}
+
 // resumedOf is resumed for an answer that tells no more than what is new.
-func (a *answers) resumedOf(c *Conn, r *window.Request, b *resumeBody, attachment uint64, safeFor time.Duration) {
+func (a *answers) resumedOf(c *Conn, r *window.Request, b *resumeBody, g session.Grant) {
 	if !a.holds(b.h) {
 		c.stray = true
 		return
 	}
-	t := b.h.token
-	t.Attachment = attachment
-	a.regain(c, r, b, session.Grant{
-		Session: session.Session{Owner: c.state.Node, Attachment: attachment}, Token: t, SafeFor: safeFor,
-	})
+	g.Token, g.Session.Owner = b.h.token, c.state.Node
+	g.Token.Attachment = g.Session.Attachment
+	a.regain(c, r, b, g)
 }
 
 // resumesRefused handles the refusal of a whole message. A refusal that asking again does not change is about the

@@ -17,7 +17,8 @@ type Session struct {
 	token   session.Token
 	timeout time.Duration // 0 before the first grant
 	state   State
-	err     error // why it has ended
+	err     error   // why it has ended
+	branch  *branch // what it does with the tree; nil before its first write or read
 	promise
 	attachment
 	callers

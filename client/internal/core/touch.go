@@ -40,6 +40,7 @@ func (q *requests) touch(c *Conn) {
 }
 
 func (q *requests) sendTouch(c *Conn, b *touchBody) {
+	b.on = c
 	if r := c.window.Touch(b); r != nil {
 		q.send(c, r)
 	}

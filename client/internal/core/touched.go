@@ -11,6 +11,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
+	"holdfast/tree"
 )
 
 // touched takes the answer to a touch. Its promise is for the sessions that c served when the touch was sent, still
@@ -20,6 +21,7 @@ func (a *answers) touched(c *Conn, r *window.Request, b *touchBody, answer *hold
 	for _, f := range answer.GetFailures() {
 		refused[session.ID(f.GetId())] = wire.FromDetail(f.GetError(), "")
 	}
+	a.toldUpTo(c, tree.Stamp(answer.GetTold()))
 	safeFor := wire.PromiseFrom(answer.GetSafeFor())
 	switch {
 	case safeFor < 0:

@@ -32,6 +32,7 @@ type walk struct {
 	ids     session.ID
 	most    int     // sessions in one message
 	members []*Conn // asked for the members
+	tree    treeWalk
 }
 
 // walkBatch is the largest batch that a node of the walk takes.
@@ -43,6 +44,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), at: Moment{Now: time.Now()}, conns: map[*Conn]bool{},
 		owned: map[*Session]bool{}, many: map[*Conn]map[uint64]*holdfastv1.ResumeSessions{},
 		waiting: map[*Call]bool{}, granted: map[*Session]bool{}, ended: map[*Session]bool{},
+		tree: newTreeWalk(),
 	}
 	w.core = New(Config{
 		Instance: 77, Servers: []string{"n1:1", "n2:1", "n3:1"}, ConnectTimeout: 2 * time.Second,
@@ -155,6 +157,9 @@ func (w *walk) tell(c *Conn) Input {
 			Node: 1, Index: uint64(w.random.IntN(20)), Mode: session.Mode(w.random.IntN(4)),
 		})
 		m.State.MaxBatch = uint32(w.random.IntN(walkBatch + 1))
+		if m.State.FeatureLevel = 1; w.chance(8) {
+			m.State.FeatureLevel, m.State.ComingLevel = 0, uint32(w.random.IntN(2))
+		}
 	}
 	return Received{c, m}
 }
@@ -164,6 +169,9 @@ func (w *walk) inputs() []Input {
 	all := []Input{w.input()}
 	for w.chance(3) {
 		all = append(all, w.input())
+	}
+	if w.chance(3) {
+		all = append(all, w.treeInputs()...)
 	}
 	return all
 }
@@ -175,10 +183,18 @@ func (w *walk) news(c *Conn) *holdfastv1.ServerMessage {
 	}
 	many := w.many[c][r.Seq]
 	delete(w.many[c], r.Seq)
+	answer := w.treeNews(r)
 	if w.chance(3) {
+		why := w.refusal()
+		if answer != nil && w.chance(2) {
+			why = w.treeRefusal()
+		}
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Failed{
-			Failed: wire.FailedProto(r.Seq, w.refusal()),
+			Failed: wire.FailedProto(r.Seq, why),
 		}}
+	}
+	if answer != nil {
+		return answer
 	}
 	if many != nil {
 		return w.resumedSessions(many)
@@ -192,9 +208,9 @@ func (w *walk) news(c *Conn) *holdfastv1.ServerMessage {
 		}}}
 	case *resumeBody:
 		s, t, safe := w.grant(b.h.id, b.h.token.Local && !w.chance(5))
-		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: &holdfastv1.Resumed{
+		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Resumed{Resumed: w.took(&holdfastv1.Resumed{
 			Seq: r.Seq, Session: wire.SessionProto(s), Token: t, SafeFor: wire.PromiseProto(safe),
-		}}}
+		})}}
 	case *upgradeBody:
 		s, t, safe := w.grant(b.h.id, false)
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Upgraded{Upgraded: &holdfastv1.Upgraded{
@@ -242,6 +258,9 @@ func (w *walk) gossip() *holdfastv1.ServerMessage {
 		ids = append(ids, uint64(h.id))
 	}
 	ids = ids[:w.random.IntN(len(ids)+1)]
+	if w.chance(2) {
+		return w.treeGossip()
+	}
 	switch w.random.IntN(5) {
 	case 0:
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Gone{
@@ -268,38 +287,12 @@ func (w *walk) gossip() *holdfastv1.ServerMessage {
 	}
 }
 
-func (w *walk) grant(id session.ID, local bool) (session.Session, *holdfastv1.Token, time.Duration) {
-	s := session.Session{
-		ID: id, Timeout: 10 * time.Second, Owner: 1, Attachment: uint64(1 + w.random.IntN(1000)), Local: local,
-		OpenedIndex: 1, OpenedAt: session.Epoch(),
-	}
-	return s, wire.TokenProto(session.Token{ID: id, Attachment: s.Attachment, Local: local}), w.safe()
-}
-
-func (w *walk) safe() time.Duration {
-	if w.chance(5) {
-		return -1
-	}
-	return time.Duration(w.random.IntN(10000)) * time.Millisecond
-}
-
-func (w *walk) refusal() error {
-	all := []error{
-		&session.ExpiredError{ID: 1}, &session.ExpiredError{ID: 1, LocalTo: 2}, session.ErrBadCredential,
-		&session.MovedError{Instance: 78, Attachment: 3}, &session.MovedError{Instance: 77, Attachment: 3},
-		session.ErrClosing, session.ErrLagging, session.ErrLagging, session.ErrNoLeader, session.ErrReadOnly,
-		session.ErrReadOnly, session.ErrStopping, session.ErrOutcomeUnknown, &session.LimitError{Name: "sessions"},
-		&session.LimitError{Name: "arrivals", RetryAfter: time.Second}, &session.FieldError{Field: "x"},
-		&session.LimitError{Name: "requests_x"}, &session.NotLeaderError{Address: "n2:1"},
-	}
-	return all[w.random.IntN(len(all))]
-}
-
 // turn takes a turn and checks its effects.
 func (w *walk) turn(in ...Input) *Effects {
 	w.t.Helper()
 	e := w.core.Turn(w.at, in...)
 	w.heard(in, e)
+	w.treeTold(in, e)
 	for _, a := range e.Actions {
 		up, known := w.conns[a.Conn]
 		switch {
@@ -307,6 +300,7 @@ func (w *walk) turn(in ...Input) *Effects {
 			w.conns[a.Conn] = false
 		case a.Do == Send && up && a.Message != nil:
 			w.sent(a.Conn, a.Message.GetResumeSessions())
+			w.wrote(a.Message.GetWrite())
 		case a.Do == HangUp && known:
 			delete(w.conns, a.Conn)
 		case a.Do == AskMembers && up && !w.core.cfg.OnlyServers:
@@ -422,20 +416,23 @@ func (w *walk) passes(e *Effects) {
 
 // Whatever happens, in whatever order, what a turn wants done can be done.
 func TestEffectsCanBeBroughtAboutWhateverHappens(t *testing.T) {
-	most := 0
+	most, writes, ahead, events := 0, 0, 0, 0
 	for seed := range uint64(150) {
 		w := newWalk(t, seed)
 		for range 400 {
 			w.passes(w.turn(w.inputs()...))
 		}
 		w.turn(Shut{})
-		if len(w.waiting) > 0 || len(w.conns) > 0 {
-			t.Fatalf("seed %d: after the end %d callers wait, and there are %d connections", seed, len(w.waiting),
-				len(w.conns))
+		if len(w.waiting) > 0 || len(w.conns) > 0 || w.treeLeft() > 0 {
+			t.Fatalf("seed %d: after the end %d callers wait, and %d of the tree; there are %d connections", seed,
+				len(w.waiting), w.treeLeft(), len(w.conns))
 		}
-		most = max(most, w.most)
+		most, writes, ahead, events = max(most, w.most), writes+w.tree.writes, ahead+w.tree.ahead, events+w.tree.events
 	}
 	if most < 3 {
 		t.Errorf("at most %d sessions were resumed with one message", most)
+	}
+	if writes < 2000 || ahead < 500 || events < 200 {
+		t.Errorf("%d writes were sent, %d of them ahead of answers, and watches heard of %d events", writes, ahead, events)
 	}
 }

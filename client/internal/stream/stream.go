@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/transport/dial"
@@ -187,9 +188,9 @@ func next(queue []*holdfastv1.ClientMessage, most int) (m *holdfastv1.ClientMess
 }
 
 // weight is no less than what a message takes in a batch, and much cheaper to know than its size.
-func weight(m *holdfastv1.ClientMessage) int {
+func weight(all *holdfastv1.ClientMessage) int {
 	const plain = 128 // a request with its seq and token, or its timeout and request id
-	switch m := m.GetMessage().(type) {
+	switch m := all.GetMessage().(type) {
 	case *holdfastv1.ClientMessage_Open:
 		bytes := plain
 		for key, value := range m.Open.GetLabels() {
@@ -197,9 +198,12 @@ func weight(m *holdfastv1.ClientMessage) int {
 		}
 		return bytes
 	case *holdfastv1.ClientMessage_Touch:
-		return plain + 8*len(m.Touch.GetIds())
+		return plain + 8*len(m.Touch.GetIds()) + 18*len(m.Touch.GetAckedIds())
 	case *holdfastv1.ClientMessage_ResumeSessions:
 		return maxBatchBytes + 1 // holds as many sessions as a batch does requests
+	case *holdfastv1.ClientMessage_Write, *holdfastv1.ClientMessage_Read, *holdfastv1.ClientMessage_AddWatches,
+		*holdfastv1.ClientMessage_RemoveWatches:
+		return 16 + proto.Size(all) // paths and data
 	default:
 		return plain
 	}

@@ -49,15 +49,18 @@ type Config struct {
 }
 
 // Nodes makes calls at the nodes of a cluster. It keeps one connection for each address that it has called, and knows
-// which servers answered last. Safe for concurrent use.
+// which servers answered last. When the servers or the learnt addresses change, it closes the connections to all other
+// addresses. Safe for concurrent use.
 type Nodes struct {
 	cfg Config
+	// closing are the goroutines that close connections. They are started with mu held, none after Close has begun.
+	closing sync.WaitGroup
 
 	mu      sync.Mutex
-	servers []string                    // guarded by mu; replaced as a whole
-	learnt  []string                    // guarded by mu; replaced as a whole
-	conns   map[string]*grpc.ClientConn // guarded by mu; by address, made by the first call to it
-	closed  bool                        // guarded by mu
+	servers []string         // guarded by mu; replaced as a whole
+	learnt  []string         // guarded by mu; replaced as a whole
+	conns   map[string]*conn // guarded by mu; by address, made by the first call to it
+	closed  bool             // guarded by mu
 	// good is the address that answered last.
 	good string // guarded by mu
 	// trusted is the read-only node that answered a read at the moment trustedAt; empty for none.
@@ -65,9 +68,18 @@ type Nodes struct {
 	trustedAt time.Time // guarded by mu
 }
 
+// conn is the connection to one address.
+type conn struct {
+	cc *grpc.ClientConn
+	// calls is the number of calls under way. forgotten says that the address is neither a server nor learnt, so that the
+	// last of these calls closes the connection. Both are guarded by Nodes.mu.
+	calls     int
+	forgotten bool
+}
+
 // New returns the nodes at servers, which must not change afterwards. It connects to nothing.
 func New(cfg Config, servers []string) *Nodes {
-	return &Nodes{cfg: cfg, servers: servers, conns: make(map[string]*grpc.ClientConn)}
+	return &Nodes{cfg: cfg, servers: servers, conns: make(map[string]*conn)}
 }
 
 // SetServers replaces the servers. The list must not change afterwards. Rounds that have begun keep the former list.
@@ -75,6 +87,7 @@ func (n *Nodes) SetServers(servers []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.servers = servers
+	n.forget()
 }
 
 // SetLearnt replaces the addresses of nodes beside the servers. A call goes there when no server answers. The list must
@@ -83,6 +96,26 @@ func (n *Nodes) SetLearnt(addresses []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.learnt = addresses
+	n.forget()
+}
+
+// forget closes the connections to addresses that are neither servers nor learnt, each once no call uses it: the end of
+// its connection would end a call. Called with mu held.
+func (n *Nodes) forget() {
+	for address, c := range n.conns {
+		c.forgotten = !slices.Contains(n.servers, address) && !slices.Contains(n.learnt, address)
+		n.closeUnused(address, c)
+	}
+}
+
+// closeUnused closes a forgotten connection that no call uses. A goroutine closes it, because that may take seconds
+// when the node takes no bytes any more, and [Nodes.SetLearnt] must not wait. Called with mu held.
+func (n *Nodes) closeUnused(address string, c *conn) {
+	if n.closed || !c.forgotten || c.calls > 0 {
+		return
+	}
+	delete(n.conns, address)
+	n.closing.Go(func() { _ = c.cc.Close() }) // fails only for a connection that is closed already
 }
 
 // others returns the learnt addresses in the order of a round.
@@ -122,21 +155,23 @@ func (n *Nodes) Close() {
 	conns := n.conns
 	n.closed, n.conns = true, nil
 	n.mu.Unlock()
-	for _, cc := range conns {
-		_ = cc.Close() // fails only for a connection that is closed already
+	for _, c := range conns {
+		_ = c.cc.Close() // fails only for a connection that is closed already
 	}
+	n.closing.Wait()
 }
 
 // At makes a call at the node at address, within [Config].Attempt. The address need not be a server's. The error is a
 // domain error, or [route.ErrUnreachable] when the node does not answer.
 func (n *Nodes) At(ctx context.Context, address string, call Call) error {
-	cc, err := n.conn(address)
+	c, err := n.take(address)
 	if err != nil {
 		return err
 	}
+	defer n.release(address, c)
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.Attempt)
 	defer cancel()
-	err = call(ctx, cc)
+	err = call(ctx, c.cc)
 	if err == nil {
 		n.answeredBy(address)
 		return nil
@@ -170,25 +205,35 @@ func (n *Nodes) answeredBy(address string) {
 	n.good = address
 }
 
-// conn returns the connection to address. The first call makes it.
-func (n *Nodes) conn(address string) (*grpc.ClientConn, error) {
+// take returns the connection to address for a call. The first call makes it. The caller releases it.
+func (n *Nodes) take(address string) (*conn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return nil, session.ErrClosed
 	}
-	cc := n.conns[address]
-	if cc == nil {
-		var err error
-		if cc, err = dial.Client(address, dial.Options{
+	c := n.conns[address]
+	if c == nil {
+		cc, err := dial.Client(address, dial.Options{
 			Dial: n.cfg.Dial, Principal: n.cfg.Principal,
 			Heard: func(state session.NodeState) { n.cfg.Heard(state.Index) },
-		}); err != nil {
+		})
+		if err != nil {
 			return nil, err
 		}
-		n.conns[address] = cc
+		c = &conn{cc: cc}
+		n.conns[address] = c
 	}
-	return cc, nil
+	c.calls++
+	return c, nil
+}
+
+// release ends what take began.
+func (n *Nodes) release(address string, c *conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c.calls--
+	n.closeUnused(address, c)
 }
 
 // trustedNode returns the read-only node that answered a read within [TrustFor], empty for none.

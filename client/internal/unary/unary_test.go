@@ -6,10 +6,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
@@ -102,11 +104,11 @@ func TestTheServerThatAnsweredLastComesFirst(t *testing.T) {
 // Calls keep one connection for each address, until Close.
 func TestOneConnectionForEachAddress(t *testing.T) {
 	n := newNodes(t)
-	first, err := n.conn("a:1")
+	first, err := n.take("a:1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := n.conn("a:1"); err != nil || again != first {
+	if again, err := n.take("a:1"); err != nil || again != first {
 		t.Errorf("got another connection, %v", err)
 	}
 	n.Close()
@@ -114,6 +116,62 @@ func TestOneConnectionForEachAddress(t *testing.T) {
 	if err := n.At(t.Context(), "a:1", call); !errors.Is(err, session.ErrClosed) || len(*targets) > 0 {
 		t.Errorf("after Close: got %v, %d calls", err, len(*targets))
 	}
+}
+
+// Connections to addresses that are neither servers nor learnt any more are closed, but none under a call.
+func TestConnectionsToForgottenAddressesAreClosed(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		n := newNodes(t)
+		conns := map[string]*grpc.ClientConn{}
+		call := func(address string, during func()) {
+			t.Helper()
+			if err := n.At(t.Context(), address, func(_ context.Context, cc *grpc.ClientConn) error {
+				conns[address] = cc
+				during()
+				return nil
+			}); err != nil {
+				t.Errorf("%s: %v", address, err)
+			}
+		}
+		idle := func() {}
+		expect := func(when string, open ...string) {
+			t.Helper()
+			synctest.Wait()
+			for address, cc := range conns {
+				if is, want := cc.GetState() != connectivity.Shutdown, slices.Contains(open, address); is != want {
+					t.Errorf("%s: the connection to %s is open: %v, want %v", when, address, is, want)
+				}
+			}
+		}
+		n.SetLearnt([]string{"d:1"})
+		for _, address := range []string{"a:1", "b:1", "d:1", "other:1"} {
+			call(address, idle)
+		}
+		expect("before a change", "a:1", "b:1", "d:1", "other:1")
+		n.SetServers([]string{"a:1"})
+		expect("other servers", "a:1", "d:1")
+		call("d:1", func() {
+			n.SetLearnt([]string{"e:1"})
+			expect("during a call", "a:1", "d:1")
+			call("d:1", idle)
+			expect("after one of two calls", "a:1", "d:1")
+		})
+		expect("after both calls", "a:1")
+		former := conns["d:1"]
+		if call("d:1", idle); conns["d:1"] == former {
+			t.Error("a call was made over a closed connection")
+		}
+		call("a:1", func() {
+			n.SetServers([]string{"b:1"})
+			n.SetServers([]string{"a:1"})
+		})
+		expect("listed again", "a:1")
+		call("a:1", func() {
+			n.SetServers([]string{"b:1"})
+			n.Close()
+		})
+		expect("closed during a call")
+	})
 }
 
 // Reads begin at a read-only node for two seconds after its answer.

@@ -44,7 +44,7 @@ type Request struct {
 	// and are judged one by one.
 	Members []*Request
 
-	touch bool
+	touch, beside bool
 }
 
 // Window holds the requests of one connection. Not safe for concurrent use.
@@ -55,6 +55,7 @@ type Window struct {
 	inFlight map[uint64]*Request
 	touches  int // of those in flight
 	many     int // of those in flight, with members
+	beside   int // of those in flight, made by Beside
 	// settling are the members of an answered request that have not been judged yet. They count as in flight.
 	settling []*Request
 	queue    []*Request
@@ -81,7 +82,7 @@ func (w *Window) Repeat(r *Request) { w.queue = append(w.queue, r) }
 // Next takes the first request in the queue that is still wanted. It returns nil when there is none, or as many as
 // [MaxRequests] are out.
 func (w *Window) Next() *Request {
-	if len(w.inFlight)-w.touches-w.many >= MaxRequests || w.First() == nil {
+	if len(w.inFlight)-w.touches-w.many-w.beside >= MaxRequests || w.First() == nil {
 		return nil
 	}
 	return w.pop()
@@ -136,6 +137,13 @@ func (w *Window) Touch(b Body) *Request {
 	return &Request{Body: b, touch: true}
 }
 
+// Beside returns a request for b that goes out at once, beside those in the queue. The caller bounds how many there
+// are, see [Window.OutBeside].
+func (w *Window) Beside(b Body) *Request { return &Request{Body: b, beside: true} }
+
+// OutBeside returns how many requests that [Window.Beside] made wait for an answer.
+func (w *Window) OutBeside() int { return w.beside }
+
 // Send numbers r and notes that it goes out now. The moment noted is before the sending, so a promise that counts from
 // it is never too long (S3).
 func (w *Window) Send(r *Request, now time.Time, suspensions uint64) {
@@ -149,6 +157,9 @@ func (w *Window) Send(r *Request, now time.Time, suspensions uint64) {
 	}
 	if r.Members != nil {
 		w.many++
+	}
+	if r.beside {
+		w.beside++
 	}
 	w.inFlight[r.Seq] = r
 }
@@ -177,6 +188,9 @@ func (w *Window) Take(seq uint64) (*Request, bool) {
 	if r.Members != nil {
 		w.many--
 	}
+	if r.beside {
+		w.beside--
+	}
 	return r, true
 }
 
@@ -198,6 +212,14 @@ func (w *Window) AsksAt(silence time.Duration) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// QuietAt returns when the node has said nothing for so long; zero if it was asked for a sign of life since.
+func (w *Window) QuietAt(silence time.Duration) time.Time {
+	if !w.asked.IsZero() {
+		return time.Time{}
+	}
+	return w.heard.Add(silence)
 }
 
 // AskedAlive notes that the node is asked for a sign of life.

@@ -154,7 +154,16 @@ type GetStatusResponse struct {
 	// The largest value of state_bytes; 0 while nothing bounds it.
 	MaxStateBytes uint64 `protobuf:"varint,19,opt,name=max_state_bytes,json=maxStateBytes,proto3" json:"max_state_bytes,omitempty"`
 	// A problem that a person should look into although the node serves; empty when there is none.
-	Warning       string `protobuf:"bytes,20,opt,name=warning,proto3" json:"warning,omitempty"`
+	Warning string `protobuf:"bytes,20,opt,name=warning,proto3" json:"warning,omitempty"`
+	// What the whole cluster can do: 0 sessions, 1 the tree too.
+	FeatureLevel uint32 `protobuf:"varint,21,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
+	// Entries of the tree, and the ephemeral ones among them.
+	TreeEntries    uint64 `protobuf:"varint,22,opt,name=tree_entries,json=treeEntries,proto3" json:"tree_entries,omitempty"`
+	TreeEphemerals uint64 `protobuf:"varint,23,opt,name=tree_ephemerals,json=treeEphemerals,proto3" json:"tree_ephemerals,omitempty"`
+	// Bytes of data of the entries, those of quotas left out, and of results and wills that are kept for sessions.
+	TreeBytes uint64 `protobuf:"varint,24,opt,name=tree_bytes,json=treeBytes,proto3" json:"tree_bytes,omitempty"`
+	// Watches of the connections of this node.
+	Watches       uint64 `protobuf:"varint,25,opt,name=watches,proto3" json:"watches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -329,6 +338,41 @@ func (x *GetStatusResponse) GetWarning() string {
 	return ""
 }
 
+func (x *GetStatusResponse) GetFeatureLevel() uint32 {
+	if x != nil {
+		return x.FeatureLevel
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetTreeEntries() uint64 {
+	if x != nil {
+		return x.TreeEntries
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetTreeEphemerals() uint64 {
+	if x != nil {
+		return x.TreeEphemerals
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetTreeBytes() uint64 {
+	if x != nil {
+		return x.TreeBytes
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetWatches() uint64 {
+	if x != nil {
+		return x.Watches
+	}
+	return 0
+}
+
 type ListMembersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -499,7 +543,7 @@ var File_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/types.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xad\x05\n" +
+	"\x10GetStatusRequest\"\xd7\x06\n" +
 	"\x11GetStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
 	"\n" +
@@ -523,7 +567,13 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\vstate_bytes\x18\x12 \x01(\x04R\n" +
 	"stateBytes\x12&\n" +
 	"\x0fmax_state_bytes\x18\x13 \x01(\x04R\rmaxStateBytes\x12\x18\n" +
-	"\awarning\x18\x14 \x01(\tR\awarning\"\x14\n" +
+	"\awarning\x18\x14 \x01(\tR\awarning\x12#\n" +
+	"\rfeature_level\x18\x15 \x01(\rR\ffeatureLevel\x12!\n" +
+	"\ftree_entries\x18\x16 \x01(\x04R\vtreeEntries\x12'\n" +
+	"\x0ftree_ephemerals\x18\x17 \x01(\x04R\x0etreeEphemerals\x12\x1d\n" +
+	"\n" +
+	"tree_bytes\x18\x18 \x01(\x04R\ttreeBytes\x12\x18\n" +
+	"\awatches\x18\x19 \x01(\x04R\awatches\"\x14\n" +
 	"\x12ListMembersRequest\"D\n" +
 	"\x13ListMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.holdfast.v1.MemberR\amembers\"\xb3\x01\n" +

@@ -63,6 +63,36 @@ const (
 	Reason_REASON_INVALID_ARGUMENT Reason = 12
 	// FAILED_PRECONDITION: a peer of another cluster, or a node that is no member.
 	Reason_REASON_WRONG_CLUSTER Reason = 13
+	// ALREADY_EXISTS: the entry exists already.
+	Reason_REASON_NODE_EXISTS Reason = 14
+	// NOT_FOUND: the entry does not exist.
+	Reason_REASON_NO_NODE Reason = 15
+	// FAILED_PRECONDITION: the entry has children.
+	Reason_REASON_NOT_EMPTY Reason = 16
+	// FAILED_PRECONDITION: the entry has another version.
+	Reason_REASON_BAD_VERSION Reason = 17
+	// FAILED_PRECONDITION: the entry above does not exist.
+	Reason_REASON_NO_PARENT Reason = 18
+	// FAILED_PRECONDITION: the entry above is ephemeral or lingering, and may have no children.
+	Reason_REASON_EPHEMERAL_PARENT Reason = 19
+	// PERMISSION_DENIED: the access list does not grant what the operation needs.
+	Reason_REASON_NO_PERMISSION Reason = 20
+	// RESOURCE_EXHAUSTED: the write would exceed a quota.
+	Reason_REASON_QUOTA Reason = 21
+	// PERMISSION_DENIED: the entry belongs to the tree itself.
+	Reason_REASON_RESERVED Reason = 22
+	// FAILED_PRECONDITION: an earlier number is missing. Go back, and send the writes from expected_number on again.
+	Reason_REASON_GAP Reason = 23
+	// RESOURCE_EXHAUSTED: the session holds too many answers, see limit. Acknowledge those that have come, and send the
+	// write again.
+	Reason_REASON_WINDOW Reason = 24
+	// FAILED_PRECONDITION: the session is local, and the cluster's setting local_session_upgrade is off.
+	Reason_REASON_LOCAL_SESSION Reason = 25
+	// UNIMPLEMENTED: the cluster's feature level is below the one that has this request. Nothing was done.
+	Reason_REASON_UNIMPLEMENTED Reason = 26
+	// FAILED_PRECONDITION: the session's opener named no instance, so it may not write yet. Resume it once, and send the
+	// write with the new token (X5).
+	Reason_REASON_NO_INSTANCE Reason = 27
 )
 
 // Enum value maps for Reason.
@@ -82,6 +112,20 @@ var (
 		11: "REASON_LIMIT",
 		12: "REASON_INVALID_ARGUMENT",
 		13: "REASON_WRONG_CLUSTER",
+		14: "REASON_NODE_EXISTS",
+		15: "REASON_NO_NODE",
+		16: "REASON_NOT_EMPTY",
+		17: "REASON_BAD_VERSION",
+		18: "REASON_NO_PARENT",
+		19: "REASON_EPHEMERAL_PARENT",
+		20: "REASON_NO_PERMISSION",
+		21: "REASON_QUOTA",
+		22: "REASON_RESERVED",
+		23: "REASON_GAP",
+		24: "REASON_WINDOW",
+		25: "REASON_LOCAL_SESSION",
+		26: "REASON_UNIMPLEMENTED",
+		27: "REASON_NO_INSTANCE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":      0,
@@ -98,6 +142,20 @@ var (
 		"REASON_LIMIT":            11,
 		"REASON_INVALID_ARGUMENT": 12,
 		"REASON_WRONG_CLUSTER":    13,
+		"REASON_NODE_EXISTS":      14,
+		"REASON_NO_NODE":          15,
+		"REASON_NOT_EMPTY":        16,
+		"REASON_BAD_VERSION":      17,
+		"REASON_NO_PARENT":        18,
+		"REASON_EPHEMERAL_PARENT": 19,
+		"REASON_NO_PERMISSION":    20,
+		"REASON_QUOTA":            21,
+		"REASON_RESERVED":         22,
+		"REASON_GAP":              23,
+		"REASON_WINDOW":           24,
+		"REASON_LOCAL_SESSION":    25,
+		"REASON_UNIMPLEMENTED":    26,
+		"REASON_NO_INSTANCE":      27,
 	}
 )
 
@@ -126,6 +184,88 @@ func (x Reason) Number() protoreflect.EnumNumber {
 // Deprecated: Use Reason.Descriptor instead.
 func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_holdfast_v1_error_proto_rawDescGZIP(), []int{0}
+}
+
+// Refusal says which operation the tree has refused.
+type Refusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path of the operation, or of the entry that the reason is about.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// create, set, delete, delete tree, set ACL, check or compare.
+	Operation string `protobuf:"bytes,2,opt,name=operation,proto3" json:"operation,omitempty"`
+	// The position of the operation in its transaction, from 0; -1 for a condition.
+	At int32 `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
+	// The values: the version that the entry has, the limit and its name, the missing permission.
+	Detail string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	// The write's own stamp; 0 of a read.
+	Stamp         uint64 `protobuf:"fixed64,5,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_holdfast_v1_error_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_error_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_error_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Refusal) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Refusal) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *Refusal) GetAt() int32 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Refusal) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Refusal) GetStamp() uint64 {
+	if x != nil {
+		return x.Stamp
+	}
+	return 0
 }
 
 type ErrorDetail struct {
@@ -158,14 +298,18 @@ type ErrorDetail struct {
 	// The attachment is one of a local session.
 	Local bool `protobuf:"varint,11,opt,name=local,proto3" json:"local,omitempty"`
 	// The instance whose resume made the attachment; 0 when no instance has resumed the session.
-	Instance      uint64 `protobuf:"fixed64,12,opt,name=instance,proto3" json:"instance,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Instance uint64 `protobuf:"fixed64,12,opt,name=instance,proto3" json:"instance,omitempty"`
+	// The tree's own refusals.
+	Refusal *Refusal `protobuf:"bytes,13,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// GAP: the number that must come next.
+	ExpectedNumber uint64 `protobuf:"varint,14,opt,name=expected_number,json=expectedNumber,proto3" json:"expected_number,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
-	mi := &file_holdfast_v1_error_proto_msgTypes[0]
+	mi := &file_holdfast_v1_error_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -177,7 +321,7 @@ func (x *ErrorDetail) String() string {
 func (*ErrorDetail) ProtoMessage() {}
 
 func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_error_proto_msgTypes[0]
+	mi := &file_holdfast_v1_error_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -190,7 +334,7 @@ func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
 func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_error_proto_rawDescGZIP(), []int{0}
+	return file_holdfast_v1_error_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *ErrorDetail) GetReason() Reason {
@@ -277,11 +421,31 @@ func (x *ErrorDetail) GetInstance() uint64 {
 	return 0
 }
 
+func (x *ErrorDetail) GetRefusal() *Refusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
+func (x *ErrorDetail) GetExpectedNumber() uint64 {
+	if x != nil {
+		return x.ExpectedNumber
+	}
+	return 0
+}
+
 var File_holdfast_v1_error_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/types.proto\"\xb8\x03\n" +
+	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/types.proto\"y\n" +
+	"\aRefusal\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1c\n" +
+	"\toperation\x18\x02 \x01(\tR\toperation\x12\x0e\n" +
+	"\x02at\x18\x03 \x01(\x05R\x02at\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x14\n" +
+	"\x05stamp\x18\x05 \x01(\x06R\x05stamp\"\x91\x04\n" +
 	"\vErrorDetail\x12+\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x13.holdfast.v1.ReasonR\x06reason\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
@@ -298,7 +462,9 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	" \x01(\x04R\n" +
 	"attachment\x12\x14\n" +
 	"\x05local\x18\v \x01(\bR\x05local\x12\x1a\n" +
-	"\binstance\x18\f \x01(\x06R\binstance*\xd6\x02\n" +
+	"\binstance\x18\f \x01(\x06R\binstance\x12.\n" +
+	"\arefusal\x18\r \x01(\v2\x14.holdfast.v1.RefusalR\arefusal\x12'\n" +
+	"\x0fexpected_number\x18\x0e \x01(\x04R\x0eexpectedNumber*\x93\x05\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_SESSION_EXPIRED\x10\x01\x12\x19\n" +
@@ -314,7 +480,22 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\x12\x10\n" +
 	"\fREASON_LIMIT\x10\v\x12\x1b\n" +
 	"\x17REASON_INVALID_ARGUMENT\x10\f\x12\x18\n" +
-	"\x14REASON_WRONG_CLUSTER\x10\rB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x14REASON_WRONG_CLUSTER\x10\r\x12\x16\n" +
+	"\x12REASON_NODE_EXISTS\x10\x0e\x12\x12\n" +
+	"\x0eREASON_NO_NODE\x10\x0f\x12\x14\n" +
+	"\x10REASON_NOT_EMPTY\x10\x10\x12\x16\n" +
+	"\x12REASON_BAD_VERSION\x10\x11\x12\x14\n" +
+	"\x10REASON_NO_PARENT\x10\x12\x12\x1b\n" +
+	"\x17REASON_EPHEMERAL_PARENT\x10\x13\x12\x18\n" +
+	"\x14REASON_NO_PERMISSION\x10\x14\x12\x10\n" +
+	"\fREASON_QUOTA\x10\x15\x12\x13\n" +
+	"\x0fREASON_RESERVED\x10\x16\x12\x0e\n" +
+	"\n" +
+	"REASON_GAP\x10\x17\x12\x11\n" +
+	"\rREASON_WINDOW\x10\x18\x12\x18\n" +
+	"\x14REASON_LOCAL_SESSION\x10\x19\x12\x18\n" +
+	"\x14REASON_UNIMPLEMENTED\x10\x1a\x12\x16\n" +
+	"\x12REASON_NO_INSTANCE\x10\x1bB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_error_proto_rawDescOnce sync.Once
@@ -329,24 +510,26 @@ func file_holdfast_v1_error_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_v1_error_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_v1_error_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_holdfast_v1_error_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_holdfast_v1_error_proto_goTypes = []any{
 	(Reason)(0),                 // 0: holdfast.v1.Reason
-	(*ErrorDetail)(nil),         // 1: holdfast.v1.ErrorDetail
-	(*Certificate)(nil),         // 2: holdfast.v1.Certificate
-	(*durationpb.Duration)(nil), // 3: google.protobuf.Duration
-	(*NodeState)(nil),           // 4: holdfast.v1.NodeState
+	(*Refusal)(nil),             // 1: holdfast.v1.Refusal
+	(*ErrorDetail)(nil),         // 2: holdfast.v1.ErrorDetail
+	(*Certificate)(nil),         // 3: holdfast.v1.Certificate
+	(*durationpb.Duration)(nil), // 4: google.protobuf.Duration
+	(*NodeState)(nil),           // 5: holdfast.v1.NodeState
 }
 var file_holdfast_v1_error_proto_depIdxs = []int32{
 	0, // 0: holdfast.v1.ErrorDetail.reason:type_name -> holdfast.v1.Reason
-	2, // 1: holdfast.v1.ErrorDetail.certificate:type_name -> holdfast.v1.Certificate
-	3, // 2: holdfast.v1.ErrorDetail.retry_after:type_name -> google.protobuf.Duration
-	4, // 3: holdfast.v1.ErrorDetail.state:type_name -> holdfast.v1.NodeState
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	3, // 1: holdfast.v1.ErrorDetail.certificate:type_name -> holdfast.v1.Certificate
+	4, // 2: holdfast.v1.ErrorDetail.retry_after:type_name -> google.protobuf.Duration
+	5, // 3: holdfast.v1.ErrorDetail.state:type_name -> holdfast.v1.NodeState
+	1, // 4: holdfast.v1.ErrorDetail.refusal:type_name -> holdfast.v1.Refusal
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_error_proto_init() }
@@ -361,7 +544,7 @@ func file_holdfast_v1_error_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_error_proto_rawDesc), len(file_holdfast_v1_error_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -41,6 +41,10 @@ type ClientMessage struct {
 	//	*ClientMessage_Upgrade
 	//	*ClientMessage_Batch
 	//	*ClientMessage_ResumeSessions
+	//	*ClientMessage_Write
+	//	*ClientMessage_Read
+	//	*ClientMessage_AddWatches
+	//	*ClientMessage_RemoveWatches
 	Message       isClientMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -146,6 +150,42 @@ func (x *ClientMessage) GetResumeSessions() *ResumeSessions {
 	return nil
 }
 
+func (x *ClientMessage) GetWrite() *Write {
+	if x != nil {
+		if x, ok := x.Message.(*ClientMessage_Write); ok {
+			return x.Write
+		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetRead() *TreeRead {
+	if x != nil {
+		if x, ok := x.Message.(*ClientMessage_Read); ok {
+			return x.Read
+		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetAddWatches() *AddWatches {
+	if x != nil {
+		if x, ok := x.Message.(*ClientMessage_AddWatches); ok {
+			return x.AddWatches
+		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetRemoveWatches() *RemoveWatches {
+	if x != nil {
+		if x, ok := x.Message.(*ClientMessage_RemoveWatches); ok {
+			return x.RemoveWatches
+		}
+	}
+	return nil
+}
+
 type isClientMessage_Message interface {
 	isClientMessage_Message()
 }
@@ -178,6 +218,23 @@ type ClientMessage_ResumeSessions struct {
 	ResumeSessions *ResumeSessions `protobuf:"bytes,14,opt,name=resume_sessions,json=resumeSessions,proto3,oneof"`
 }
 
+type ClientMessage_Write struct {
+	// The requests of TreeService. Only to a node whose state has a feature_level of 1 or more.
+	Write *Write `protobuf:"bytes,15,opt,name=write,proto3,oneof"`
+}
+
+type ClientMessage_Read struct {
+	Read *TreeRead `protobuf:"bytes,16,opt,name=read,proto3,oneof"`
+}
+
+type ClientMessage_AddWatches struct {
+	AddWatches *AddWatches `protobuf:"bytes,17,opt,name=add_watches,json=addWatches,proto3,oneof"`
+}
+
+type ClientMessage_RemoveWatches struct {
+	RemoveWatches *RemoveWatches `protobuf:"bytes,18,opt,name=remove_watches,json=removeWatches,proto3,oneof"`
+}
+
 func (*ClientMessage_Open) isClientMessage_Message() {}
 
 func (*ClientMessage_Resume) isClientMessage_Message() {}
@@ -191,6 +248,14 @@ func (*ClientMessage_Upgrade) isClientMessage_Message() {}
 func (*ClientMessage_Batch) isClientMessage_Message() {}
 
 func (*ClientMessage_ResumeSessions) isClientMessage_Message() {}
+
+func (*ClientMessage_Write) isClientMessage_Message() {}
+
+func (*ClientMessage_Read) isClientMessage_Message() {}
+
+func (*ClientMessage_AddWatches) isClientMessage_Message() {}
+
+func (*ClientMessage_RemoveWatches) isClientMessage_Message() {}
 
 // Batch is several requests in one message. They are served as if each had come in a message of its own, in their order;
 // a request that is refused costs the others nothing. A batch holds at most NodeState.max_batch requests, and no batch.
@@ -347,6 +412,7 @@ type Open struct {
 	Labels        map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	RequestId     []byte                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Local         bool                   `protobuf:"varint,5,opt,name=local,proto3" json:"local,omitempty"`
+	Instance      uint64                 `protobuf:"fixed64,6,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -414,6 +480,13 @@ func (x *Open) GetLocal() bool {
 		return x.Local
 	}
 	return false
+}
+
+func (x *Open) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
 }
 
 // Resume moves a session to this connection. The fields are those of ResumeSessionRequest.
@@ -498,7 +571,12 @@ type Touch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// At most 10,000 sessions. Empty means every session of this connection.
-	Ids           []uint64 `protobuf:"fixed64,2,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	Ids []uint64 `protobuf:"fixed64,2,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	// Sessions of this connection with new acknowledgements, at most 10,000; the n-th of acked belongs to the n-th session.
+	// They need not be among ids.
+	AckedIds []uint64 `protobuf:"fixed64,3,rep,packed,name=acked_ids,json=ackedIds,proto3" json:"acked_ids,omitempty"`
+	// As Numbering.acked.
+	Acked         []uint64 `protobuf:"varint,4,rep,packed,name=acked,proto3" json:"acked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -543,6 +621,20 @@ func (x *Touch) GetSeq() uint64 {
 func (x *Touch) GetIds() []uint64 {
 	if x != nil {
 		return x.Ids
+	}
+	return nil
+}
+
+func (x *Touch) GetAckedIds() []uint64 {
+	if x != nil {
+		return x.AckedIds
+	}
+	return nil
+}
+
+func (x *Touch) GetAcked() []uint64 {
+	if x != nil {
+		return x.Acked
 	}
 	return nil
 }
@@ -673,6 +765,13 @@ type ServerMessage struct {
 	//	*ServerMessage_Upgraded
 	//	*ServerMessage_Answers
 	//	*ServerMessage_ResumedSessions
+	//	*ServerMessage_Written
+	//	*ServerMessage_Read
+	//	*ServerMessage_WatchesAdded
+	//	*ServerMessage_WatchesRemoved
+	//	*ServerMessage_Events
+	//	*ServerMessage_Lost
+	//	*ServerMessage_Told
 	Message       isServerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -830,6 +929,69 @@ func (x *ServerMessage) GetResumedSessions() *ResumedSessions {
 	return nil
 }
 
+func (x *ServerMessage) GetWritten() *Written {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_Written); ok {
+			return x.Written
+		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetRead() *TreeAnswer {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_Read); ok {
+			return x.Read
+		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetWatchesAdded() *WatchesAdded {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_WatchesAdded); ok {
+			return x.WatchesAdded
+		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetWatchesRemoved() *WatchesRemoved {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_WatchesRemoved); ok {
+			return x.WatchesRemoved
+		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetEvents() *Events {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_Events); ok {
+			return x.Events
+		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetLost() *Lost {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_Lost); ok {
+			return x.Lost
+		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetTold() *Told {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_Told); ok {
+			return x.Told
+		}
+	}
+	return nil
+}
+
 type isServerMessage_Message interface {
 	isServerMessage_Message()
 }
@@ -882,6 +1044,34 @@ type ServerMessage_ResumedSessions struct {
 	ResumedSessions *ResumedSessions `protobuf:"bytes,14,opt,name=resumed_sessions,json=resumedSessions,proto3,oneof"`
 }
 
+type ServerMessage_Written struct {
+	Written *Written `protobuf:"bytes,16,opt,name=written,proto3,oneof"`
+}
+
+type ServerMessage_Read struct {
+	Read *TreeAnswer `protobuf:"bytes,17,opt,name=read,proto3,oneof"`
+}
+
+type ServerMessage_WatchesAdded struct {
+	WatchesAdded *WatchesAdded `protobuf:"bytes,18,opt,name=watches_added,json=watchesAdded,proto3,oneof"`
+}
+
+type ServerMessage_WatchesRemoved struct {
+	WatchesRemoved *WatchesRemoved `protobuf:"bytes,19,opt,name=watches_removed,json=watchesRemoved,proto3,oneof"`
+}
+
+type ServerMessage_Events struct {
+	Events *Events `protobuf:"bytes,20,opt,name=events,proto3,oneof"`
+}
+
+type ServerMessage_Lost struct {
+	Lost *Lost `protobuf:"bytes,21,opt,name=lost,proto3,oneof"`
+}
+
+type ServerMessage_Told struct {
+	Told *Told `protobuf:"bytes,22,opt,name=told,proto3,oneof"`
+}
+
 func (*ServerMessage_Opened) isServerMessage_Message() {}
 
 func (*ServerMessage_Resumed) isServerMessage_Message() {}
@@ -905,6 +1095,20 @@ func (*ServerMessage_Upgraded) isServerMessage_Message() {}
 func (*ServerMessage_Answers) isServerMessage_Message() {}
 
 func (*ServerMessage_ResumedSessions) isServerMessage_Message() {}
+
+func (*ServerMessage_Written) isServerMessage_Message() {}
+
+func (*ServerMessage_Read) isServerMessage_Message() {}
+
+func (*ServerMessage_WatchesAdded) isServerMessage_Message() {}
+
+func (*ServerMessage_WatchesRemoved) isServerMessage_Message() {}
+
+func (*ServerMessage_Events) isServerMessage_Message() {}
+
+func (*ServerMessage_Lost) isServerMessage_Message() {}
+
+func (*ServerMessage_Told) isServerMessage_Message() {}
 
 // Answers is several messages in one, in their order. Only the outer message has a state. A node sends it only on a
 // connection whose client has sent a Batch.
@@ -962,7 +1166,10 @@ type ResumedSessions struct {
 	// 0 when the node can promise nothing now.
 	SafeForMs []uint64 `protobuf:"varint,3,rep,packed,name=safe_for_ms,json=safeForMs,proto3" json:"safe_for_ms,omitempty"`
 	// The sessions that were refused, with the reasons.
-	Failures      []*TouchFailure `protobuf:"bytes,4,rep,name=failures,proto3" json:"failures,omitempty"`
+	Failures []*TouchFailure `protobuf:"bytes,4,rep,name=failures,proto3" json:"failures,omitempty"`
+	// As Resumed.applied and floor; empty when no session has written.
+	Applied       []uint64 `protobuf:"varint,5,rep,packed,name=applied,proto3" json:"applied,omitempty"`
+	Floors        []uint64 `protobuf:"varint,6,rep,packed,name=floors,proto3" json:"floors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1021,6 +1228,20 @@ func (x *ResumedSessions) GetSafeForMs() []uint64 {
 func (x *ResumedSessions) GetFailures() []*TouchFailure {
 	if x != nil {
 		return x.Failures
+	}
+	return nil
+}
+
+func (x *ResumedSessions) GetApplied() []uint64 {
+	if x != nil {
+		return x.Applied
+	}
+	return nil
+}
+
+func (x *ResumedSessions) GetFloors() []uint64 {
+	if x != nil {
+		return x.Floors
 	}
 	return nil
 }
@@ -1100,7 +1321,12 @@ type Resumed struct {
 	Session *Session               `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	Token   *Token                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
 	// As in Opened.
-	SafeFor       *durationpb.Duration `protobuf:"bytes,4,opt,name=safe_for,json=safeFor,proto3" json:"safe_for,omitempty"`
+	SafeFor *durationpb.Duration `protobuf:"bytes,4,opt,name=safe_for,json=safeFor,proto3" json:"safe_for,omitempty"`
+	// The number of the session's newest write that the cluster has taken; 0 for none (X4). The process that resumed the
+	// session goes on with the larger of its own number and this one.
+	Applied uint64 `protobuf:"varint,5,opt,name=applied,proto3" json:"applied,omitempty"`
+	// The answers to writes up to this number are gone: unanswered ones stay unknown for ever, and are not sent again.
+	Floor         uint64 `protobuf:"varint,6,opt,name=floor,proto3" json:"floor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1163,6 +1389,20 @@ func (x *Resumed) GetSafeFor() *durationpb.Duration {
 	return nil
 }
 
+func (x *Resumed) GetApplied() uint64 {
+	if x != nil {
+		return x.Applied
+	}
+	return 0
+}
+
+func (x *Resumed) GetFloor() uint64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
 type Touched struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -1170,7 +1410,9 @@ type Touched struct {
 	// when the node can promise nothing now for one of them.
 	SafeFor *durationpb.Duration `protobuf:"bytes,2,opt,name=safe_for,json=safeFor,proto3" json:"safe_for,omitempty"`
 	// Sessions that were not touched, with the reasons.
-	Failures      []*TouchFailure `protobuf:"bytes,3,rep,name=failures,proto3" json:"failures,omitempty"`
+	Failures []*TouchFailure `protobuf:"bytes,3,rep,name=failures,proto3" json:"failures,omitempty"`
+	// The newest stamp up to which all events were told on this connection (G4); 0 without watches.
+	Told          uint64 `protobuf:"fixed64,4,opt,name=told,proto3" json:"told,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1224,6 +1466,13 @@ func (x *Touched) GetFailures() []*TouchFailure {
 		return x.Failures
 	}
 	return nil
+}
+
+func (x *Touched) GetTold() uint64 {
+	if x != nil {
+		return x.Told
+	}
+	return 0
 }
 
 type TouchFailure struct {
@@ -1684,7 +1933,10 @@ type OpenSessionRequest struct {
 	// Opens a session that only the asked node knows. It costs no log entry, and is lost with that node. Refused with
 	// INVALID_ARGUMENT unless the cluster's setting local_sessions is on. A repeat returns the same session only through
 	// this node.
-	Local         bool `protobuf:"varint,4,opt,name=local,proto3" json:"local,omitempty"`
+	Local bool `protobuf:"varint,4,opt,name=local,proto3" json:"local,omitempty"`
+	// As in ResumeSessionRequest: the process that opens the session, which may then write to the tree at once (X5). 0 from
+	// a client that does not write: a session may be written to after a resume, too.
+	Instance      uint64 `protobuf:"fixed64,5,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1745,6 +1997,13 @@ func (x *OpenSessionRequest) GetLocal() bool {
 		return x.Local
 	}
 	return false
+}
+
+func (x *OpenSessionRequest) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
 }
 
 type OpenSessionResponse struct {
@@ -1895,11 +2154,14 @@ func (x *ResumeSessionRequest) GetSeenIndex() uint64 {
 }
 
 type ResumeSessionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Token         *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
-	SafeFor       *durationpb.Duration   `protobuf:"bytes,3,opt,name=safe_for,json=safeFor,proto3" json:"safe_for,omitempty"`
-	State         *NodeState             `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Token   *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	SafeFor *durationpb.Duration   `protobuf:"bytes,3,opt,name=safe_for,json=safeFor,proto3" json:"safe_for,omitempty"`
+	// As in Resumed.
+	Applied       uint64     `protobuf:"varint,4,opt,name=applied,proto3" json:"applied,omitempty"`
+	Floor         uint64     `protobuf:"varint,5,opt,name=floor,proto3" json:"floor,omitempty"`
+	State         *NodeState `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1953,6 +2215,20 @@ func (x *ResumeSessionResponse) GetSafeFor() *durationpb.Duration {
 		return x.SafeFor
 	}
 	return nil
+}
+
+func (x *ResumeSessionResponse) GetApplied() uint64 {
+	if x != nil {
+		return x.Applied
+	}
+	return 0
+}
+
+func (x *ResumeSessionResponse) GetFloor() uint64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
 }
 
 func (x *ResumeSessionResponse) GetState() *NodeState {
@@ -2777,11 +3053,206 @@ func (x *ListedSession) GetRemaining() *durationpb.Duration {
 	return nil
 }
 
+type WatchSessionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tell what has happened since this stamp; 0: from now on. When the node no longer knows all of it, it sends lost
+	// first.
+	Since uint64 `protobuf:"fixed64,1,opt,name=since,proto3" json:"since,omitempty"`
+	// As in ReadOptions.
+	Seen          uint64 `protobuf:"fixed64,2,opt,name=seen,proto3" json:"seen,omitempty"`
+	AllowStale    bool   `protobuf:"varint,3,opt,name=allow_stale,json=allowStale,proto3" json:"allow_stale,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchSessionsRequest) Reset() {
+	*x = WatchSessionsRequest{}
+	mi := &file_holdfast_v1_session_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchSessionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchSessionsRequest) ProtoMessage() {}
+
+func (x *WatchSessionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_session_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchSessionsRequest.ProtoReflect.Descriptor instead.
+func (*WatchSessionsRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *WatchSessionsRequest) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *WatchSessionsRequest) GetSeen() uint64 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
+}
+
+func (x *WatchSessionsRequest) GetAllowStale() bool {
+	if x != nil {
+		return x.AllowStale
+	}
+	return false
+}
+
+type WatchSessionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The stamp of the event; without an event all events up to the stamp were told.
+	Stamp uint64 `protobuf:"fixed64,1,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*WatchSessionsResponse_Opened
+	//	*WatchSessionsResponse_Moved
+	//	*WatchSessionsResponse_Ended
+	//	*WatchSessionsResponse_Lost
+	Event         isWatchSessionsResponse_Event `protobuf_oneof:"event"`
+	State         *NodeState                    `protobuf:"bytes,15,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchSessionsResponse) Reset() {
+	*x = WatchSessionsResponse{}
+	mi := &file_holdfast_v1_session_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchSessionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchSessionsResponse) ProtoMessage() {}
+
+func (x *WatchSessionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_session_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchSessionsResponse.ProtoReflect.Descriptor instead.
+func (*WatchSessionsResponse) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *WatchSessionsResponse) GetStamp() uint64 {
+	if x != nil {
+		return x.Stamp
+	}
+	return 0
+}
+
+func (x *WatchSessionsResponse) GetEvent() isWatchSessionsResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *WatchSessionsResponse) GetOpened() *Session {
+	if x != nil {
+		if x, ok := x.Event.(*WatchSessionsResponse_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+func (x *WatchSessionsResponse) GetMoved() *Session {
+	if x != nil {
+		if x, ok := x.Event.(*WatchSessionsResponse_Moved); ok {
+			return x.Moved
+		}
+	}
+	return nil
+}
+
+func (x *WatchSessionsResponse) GetEnded() *Certificate {
+	if x != nil {
+		if x, ok := x.Event.(*WatchSessionsResponse_Ended); ok {
+			return x.Ended
+		}
+	}
+	return nil
+}
+
+func (x *WatchSessionsResponse) GetLost() *Lost {
+	if x != nil {
+		if x, ok := x.Event.(*WatchSessionsResponse_Lost); ok {
+			return x.Lost
+		}
+	}
+	return nil
+}
+
+func (x *WatchSessionsResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+type isWatchSessionsResponse_Event interface {
+	isWatchSessionsResponse_Event()
+}
+
+type WatchSessionsResponse_Opened struct {
+	Opened *Session `protobuf:"bytes,2,opt,name=opened,proto3,oneof"`
+}
+
+type WatchSessionsResponse_Moved struct {
+	// With its new owner and attachment.
+	Moved *Session `protobuf:"bytes,3,opt,name=moved,proto3,oneof"`
+}
+
+type WatchSessionsResponse_Ended struct {
+	Ended *Certificate `protobuf:"bytes,4,opt,name=ended,proto3,oneof"`
+}
+
+type WatchSessionsResponse_Lost struct {
+	Lost *Lost `protobuf:"bytes,5,opt,name=lost,proto3,oneof"`
+}
+
+func (*WatchSessionsResponse_Opened) isWatchSessionsResponse_Event() {}
+
+func (*WatchSessionsResponse_Moved) isWatchSessionsResponse_Event() {}
+
+func (*WatchSessionsResponse_Ended) isWatchSessionsResponse_Event() {}
+
+func (*WatchSessionsResponse_Lost) isWatchSessionsResponse_Event() {}
+
 var File_holdfast_v1_session_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/session.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xf0\x02\n" +
+	"\x19holdfast/v1/session.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/error.proto\x1a\x16holdfast/v1/tree.proto\x1a\x17holdfast/v1/types.proto\"\xca\x04\n" +
 	"\rClientMessage\x12'\n" +
 	"\x04open\x18\x01 \x01(\v2\x11.holdfast.v1.OpenH\x00R\x04open\x12-\n" +
 	"\x06resume\x18\x02 \x01(\v2\x13.holdfast.v1.ResumeH\x00R\x06resume\x12*\n" +
@@ -2789,7 +3260,12 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x05close\x18\x04 \x01(\v2\x12.holdfast.v1.CloseH\x00R\x05close\x120\n" +
 	"\aupgrade\x18\f \x01(\v2\x14.holdfast.v1.UpgradeH\x00R\aupgrade\x12*\n" +
 	"\x05batch\x18\r \x01(\v2\x12.holdfast.v1.BatchH\x00R\x05batch\x12F\n" +
-	"\x0fresume_sessions\x18\x0e \x01(\v2\x1b.holdfast.v1.ResumeSessionsH\x00R\x0eresumeSessionsB\t\n" +
+	"\x0fresume_sessions\x18\x0e \x01(\v2\x1b.holdfast.v1.ResumeSessionsH\x00R\x0eresumeSessions\x12*\n" +
+	"\x05write\x18\x0f \x01(\v2\x12.holdfast.v1.WriteH\x00R\x05write\x12+\n" +
+	"\x04read\x18\x10 \x01(\v2\x15.holdfast.v1.TreeReadH\x00R\x04read\x12:\n" +
+	"\vadd_watches\x18\x11 \x01(\v2\x17.holdfast.v1.AddWatchesH\x00R\n" +
+	"addWatches\x12C\n" +
+	"\x0eremove_watches\x18\x12 \x01(\v2\x1a.holdfast.v1.RemoveWatchesH\x00R\rremoveWatchesB\t\n" +
 	"\amessage\"?\n" +
 	"\x05Batch\x126\n" +
 	"\brequests\x18\x01 \x03(\v2\x1a.holdfast.v1.ClientMessageR\brequests\"\xcf\x01\n" +
@@ -2801,14 +3277,15 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x03ids\x18\x04 \x03(\x06R\x03ids\x12 \n" +
 	"\vcredentials\x18\x05 \x01(\fR\vcredentials\x12 \n" +
 	"\vattachments\x18\x06 \x03(\x04R\vattachments\x12\x1a\n" +
-	"\battempts\x18\a \x03(\x04R\battempts\"\xf4\x01\n" +
+	"\battempts\x18\a \x03(\x04R\battempts\"\x90\x02\n" +
 	"\x04Open\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x125\n" +
 	"\x06labels\x18\x03 \x03(\v2\x1d.holdfast.v1.Open.LabelsEntryR\x06labels\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x04 \x01(\fR\trequestId\x12\x14\n" +
-	"\x05local\x18\x05 \x01(\bR\x05local\x1a9\n" +
+	"\x05local\x18\x05 \x01(\bR\x05local\x12\x1a\n" +
+	"\binstance\x18\x06 \x01(\x06R\binstance\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x99\x01\n" +
@@ -2818,16 +3295,18 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\binstance\x18\x03 \x01(\x06R\binstance\x12\x18\n" +
 	"\aattempt\x18\x04 \x01(\x04R\aattempt\x12\x1d\n" +
 	"\n" +
-	"seen_index\x18\x05 \x01(\x04R\tseenIndex\"+\n" +
+	"seen_index\x18\x05 \x01(\x04R\tseenIndex\"^\n" +
 	"\x05Touch\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
-	"\x03ids\x18\x02 \x03(\x06R\x03ids\"C\n" +
+	"\x03ids\x18\x02 \x03(\x06R\x03ids\x12\x1b\n" +
+	"\tacked_ids\x18\x03 \x03(\x06R\backedIds\x12\x14\n" +
+	"\x05acked\x18\x04 \x03(\x04R\x05acked\"C\n" +
 	"\x05Close\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
 	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"E\n" +
 	"\aUpgrade\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
-	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\xba\x05\n" +
+	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\xa6\b\n" +
 	"\rServerMessage\x12,\n" +
 	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\x12-\n" +
 	"\x06opened\x18\x01 \x01(\v2\x13.holdfast.v1.OpenedH\x00R\x06opened\x120\n" +
@@ -2841,29 +3320,41 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x0ejeopardy_ended\x18\t \x01(\v2\x1a.holdfast.v1.JeopardyEndedH\x00R\rjeopardyEnded\x123\n" +
 	"\bupgraded\x18\f \x01(\v2\x15.holdfast.v1.UpgradedH\x00R\bupgraded\x120\n" +
 	"\aanswers\x18\r \x01(\v2\x14.holdfast.v1.AnswersH\x00R\aanswers\x12I\n" +
-	"\x10resumed_sessions\x18\x0e \x01(\v2\x1c.holdfast.v1.ResumedSessionsH\x00R\x0fresumedSessionsB\t\n" +
+	"\x10resumed_sessions\x18\x0e \x01(\v2\x1c.holdfast.v1.ResumedSessionsH\x00R\x0fresumedSessions\x120\n" +
+	"\awritten\x18\x10 \x01(\v2\x14.holdfast.v1.WrittenH\x00R\awritten\x12-\n" +
+	"\x04read\x18\x11 \x01(\v2\x17.holdfast.v1.TreeAnswerH\x00R\x04read\x12@\n" +
+	"\rwatches_added\x18\x12 \x01(\v2\x19.holdfast.v1.WatchesAddedH\x00R\fwatchesAdded\x12F\n" +
+	"\x0fwatches_removed\x18\x13 \x01(\v2\x1b.holdfast.v1.WatchesRemovedH\x00R\x0ewatchesRemoved\x12-\n" +
+	"\x06events\x18\x14 \x01(\v2\x13.holdfast.v1.EventsH\x00R\x06events\x12'\n" +
+	"\x04lost\x18\x15 \x01(\v2\x11.holdfast.v1.LostH\x00R\x04lost\x12'\n" +
+	"\x04told\x18\x16 \x01(\v2\x11.holdfast.v1.ToldH\x00R\x04toldB\t\n" +
 	"\amessage\"A\n" +
 	"\aAnswers\x126\n" +
-	"\bmessages\x18\x01 \x03(\v2\x1a.holdfast.v1.ServerMessageR\bmessages\"\x9c\x01\n" +
+	"\bmessages\x18\x01 \x03(\v2\x1a.holdfast.v1.ServerMessageR\bmessages\"\xce\x01\n" +
 	"\x0fResumedSessions\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12 \n" +
 	"\vattachments\x18\x02 \x03(\x04R\vattachments\x12\x1e\n" +
 	"\vsafe_for_ms\x18\x03 \x03(\x04R\tsafeForMs\x125\n" +
-	"\bfailures\x18\x04 \x03(\v2\x19.holdfast.v1.TouchFailureR\bfailures\"\xaa\x01\n" +
+	"\bfailures\x18\x04 \x03(\v2\x19.holdfast.v1.TouchFailureR\bfailures\x12\x18\n" +
+	"\aapplied\x18\x05 \x03(\x04R\aapplied\x12\x16\n" +
+	"\x06floors\x18\x06 \x03(\x04R\x06floors\"\xaa\x01\n" +
 	"\x06Opened\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\asession\x18\x02 \x01(\v2\x14.holdfast.v1.SessionR\asession\x12(\n" +
 	"\x05token\x18\x03 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x124\n" +
-	"\bsafe_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\"\xab\x01\n" +
+	"\bsafe_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\"\xdb\x01\n" +
 	"\aResumed\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\asession\x18\x02 \x01(\v2\x14.holdfast.v1.SessionR\asession\x12(\n" +
 	"\x05token\x18\x03 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x124\n" +
-	"\bsafe_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\"\x88\x01\n" +
+	"\bsafe_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\x12\x18\n" +
+	"\aapplied\x18\x05 \x01(\x04R\aapplied\x12\x14\n" +
+	"\x05floor\x18\x06 \x01(\x04R\x05floor\"\x9c\x01\n" +
 	"\aTouched\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x124\n" +
 	"\bsafe_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\x125\n" +
-	"\bfailures\x18\x03 \x03(\v2\x19.holdfast.v1.TouchFailureR\bfailures\"N\n" +
+	"\bfailures\x18\x03 \x03(\v2\x19.holdfast.v1.TouchFailureR\bfailures\x12\x12\n" +
+	"\x04told\x18\x04 \x01(\x06R\x04told\"N\n" +
 	"\fTouchFailure\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12.\n" +
 	"\x05error\x18\x02 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error\"\x1a\n" +
@@ -2889,13 +3380,14 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\bJeopardy\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x10\n" +
 	"\x03try\x18\x02 \x03(\tR\x03try\"\x0f\n" +
-	"\rJeopardyEnded\"\xfe\x01\n" +
+	"\rJeopardyEnded\"\x9a\x02\n" +
 	"\x12OpenSessionRequest\x123\n" +
 	"\atimeout\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12C\n" +
 	"\x06labels\x18\x02 \x03(\v2+.holdfast.v1.OpenSessionRequest.LabelsEntryR\x06labels\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\fR\trequestId\x12\x14\n" +
-	"\x05local\x18\x04 \x01(\bR\x05local\x1a9\n" +
+	"\x05local\x18\x04 \x01(\bR\x05local\x12\x1a\n" +
+	"\binstance\x18\x05 \x01(\x06R\binstance\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd3\x01\n" +
@@ -2909,11 +3401,13 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\binstance\x18\x02 \x01(\x06R\binstance\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x04R\aattempt\x12\x1d\n" +
 	"\n" +
-	"seen_index\x18\x04 \x01(\x04R\tseenIndex\"\xd5\x01\n" +
+	"seen_index\x18\x04 \x01(\x04R\tseenIndex\"\x85\x02\n" +
 	"\x15ResumeSessionResponse\x12.\n" +
 	"\asession\x18\x01 \x01(\v2\x14.holdfast.v1.SessionR\asession\x12(\n" +
 	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x124\n" +
-	"\bsafe_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\x12,\n" +
+	"\bsafe_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\x12\x18\n" +
+	"\aapplied\x18\x04 \x01(\x04R\aapplied\x12\x14\n" +
+	"\x05floor\x18\x05 \x01(\x04R\x05floor\x12,\n" +
 	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"B\n" +
 	"\x14TouchSessionsRequest\x12*\n" +
 	"\x06tokens\x18\x01 \x03(\v2\x12.holdfast.v1.TokenR\x06tokens\"y\n" +
@@ -2973,7 +3467,20 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"x\n" +
 	"\rListedSession\x12.\n" +
 	"\asession\x18\x01 \x01(\v2\x14.holdfast.v1.SessionR\asession\x127\n" +
-	"\tremaining\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tremaining2\xad\x05\n" +
+	"\tremaining\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tremaining\"a\n" +
+	"\x14WatchSessionsRequest\x12\x14\n" +
+	"\x05since\x18\x01 \x01(\x06R\x05since\x12\x12\n" +
+	"\x04seen\x18\x02 \x01(\x06R\x04seen\x12\x1f\n" +
+	"\vallow_stale\x18\x03 \x01(\bR\n" +
+	"allowStale\"\x9d\x02\n" +
+	"\x15WatchSessionsResponse\x12\x14\n" +
+	"\x05stamp\x18\x01 \x01(\x06R\x05stamp\x12.\n" +
+	"\x06opened\x18\x02 \x01(\v2\x14.holdfast.v1.SessionH\x00R\x06opened\x12,\n" +
+	"\x05moved\x18\x03 \x01(\v2\x14.holdfast.v1.SessionH\x00R\x05moved\x120\n" +
+	"\x05ended\x18\x04 \x01(\v2\x18.holdfast.v1.CertificateH\x00R\x05ended\x12'\n" +
+	"\x04lost\x18\x05 \x01(\v2\x11.holdfast.v1.LostH\x00R\x04lost\x12,\n" +
+	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05stateB\a\n" +
+	"\x05event2\x87\x06\n" +
 	"\x0eSessionService\x12E\n" +
 	"\aConnect\x12\x1a.holdfast.v1.ClientMessage\x1a\x1a.holdfast.v1.ServerMessage(\x010\x01\x12P\n" +
 	"\vOpenSession\x12\x1f.holdfast.v1.OpenSessionRequest\x1a .holdfast.v1.OpenSessionResponse\x12V\n" +
@@ -2983,7 +3490,8 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\fCloseSession\x12 .holdfast.v1.CloseSessionRequest\x1a!.holdfast.v1.CloseSessionResponse\x12M\n" +
 	"\n" +
 	"GetSession\x12\x1e.holdfast.v1.GetSessionRequest\x1a\x1f.holdfast.v1.GetSessionResponse\x12S\n" +
-	"\fListSessions\x12 .holdfast.v1.ListSessionsRequest\x1a!.holdfast.v1.ListSessionsResponseB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\fListSessions\x12 .holdfast.v1.ListSessionsRequest\x1a!.holdfast.v1.ListSessionsResponse\x12X\n" +
+	"\rWatchSessions\x12!.holdfast.v1.WatchSessionsRequest\x1a\".holdfast.v1.WatchSessionsResponse0\x01B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_session_proto_rawDescOnce sync.Once
@@ -2997,7 +3505,7 @@ func file_holdfast_v1_session_proto_rawDescGZIP() []byte {
 	return file_holdfast_v1_session_proto_rawDescData
 }
 
-var file_holdfast_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_holdfast_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_holdfast_v1_session_proto_goTypes = []any{
 	(*ClientMessage)(nil),          // 0: holdfast.v1.ClientMessage
 	(*Batch)(nil),                  // 1: holdfast.v1.Batch
@@ -3038,123 +3546,154 @@ var file_holdfast_v1_session_proto_goTypes = []any{
 	(*SessionFilter)(nil),          // 36: holdfast.v1.SessionFilter
 	(*ListSessionsResponse)(nil),   // 37: holdfast.v1.ListSessionsResponse
 	(*ListedSession)(nil),          // 38: holdfast.v1.ListedSession
-	nil,                            // 39: holdfast.v1.Open.LabelsEntry
-	nil,                            // 40: holdfast.v1.OpenSessionRequest.LabelsEntry
-	nil,                            // 41: holdfast.v1.SessionFilter.LabelsEntry
-	(*durationpb.Duration)(nil),    // 42: google.protobuf.Duration
-	(*Token)(nil),                  // 43: holdfast.v1.Token
-	(*NodeState)(nil),              // 44: holdfast.v1.NodeState
-	(*Session)(nil),                // 45: holdfast.v1.Session
-	(*ErrorDetail)(nil),            // 46: holdfast.v1.ErrorDetail
-	(Cause)(0),                     // 47: holdfast.v1.Cause
-	(*Certificate)(nil),            // 48: holdfast.v1.Certificate
-	(*timestamppb.Timestamp)(nil),  // 49: google.protobuf.Timestamp
-	(Scope)(0),                     // 50: holdfast.v1.Scope
+	(*WatchSessionsRequest)(nil),   // 39: holdfast.v1.WatchSessionsRequest
+	(*WatchSessionsResponse)(nil),  // 40: holdfast.v1.WatchSessionsResponse
+	nil,                            // 41: holdfast.v1.Open.LabelsEntry
+	nil,                            // 42: holdfast.v1.OpenSessionRequest.LabelsEntry
+	nil,                            // 43: holdfast.v1.SessionFilter.LabelsEntry
+	(*Write)(nil),                  // 44: holdfast.v1.Write
+	(*TreeRead)(nil),               // 45: holdfast.v1.TreeRead
+	(*AddWatches)(nil),             // 46: holdfast.v1.AddWatches
+	(*RemoveWatches)(nil),          // 47: holdfast.v1.RemoveWatches
+	(*durationpb.Duration)(nil),    // 48: google.protobuf.Duration
+	(*Token)(nil),                  // 49: holdfast.v1.Token
+	(*NodeState)(nil),              // 50: holdfast.v1.NodeState
+	(*Written)(nil),                // 51: holdfast.v1.Written
+	(*TreeAnswer)(nil),             // 52: holdfast.v1.TreeAnswer
+	(*WatchesAdded)(nil),           // 53: holdfast.v1.WatchesAdded
+	(*WatchesRemoved)(nil),         // 54: holdfast.v1.WatchesRemoved
+	(*Events)(nil),                 // 55: holdfast.v1.Events
+	(*Lost)(nil),                   // 56: holdfast.v1.Lost
+	(*Told)(nil),                   // 57: holdfast.v1.Told
+	(*Session)(nil),                // 58: holdfast.v1.Session
+	(*ErrorDetail)(nil),            // 59: holdfast.v1.ErrorDetail
+	(Cause)(0),                     // 60: holdfast.v1.Cause
+	(*Certificate)(nil),            // 61: holdfast.v1.Certificate
+	(*timestamppb.Timestamp)(nil),  // 62: google.protobuf.Timestamp
+	(Scope)(0),                     // 63: holdfast.v1.Scope
 }
 var file_holdfast_v1_session_proto_depIdxs = []int32{
-	3,  // 0: holdfast.v1.ClientMessage.open:type_name -> holdfast.v1.Open
-	4,  // 1: holdfast.v1.ClientMessage.resume:type_name -> holdfast.v1.Resume
-	5,  // 2: holdfast.v1.ClientMessage.touch:type_name -> holdfast.v1.Touch
-	6,  // 3: holdfast.v1.ClientMessage.close:type_name -> holdfast.v1.Close
-	7,  // 4: holdfast.v1.ClientMessage.upgrade:type_name -> holdfast.v1.Upgrade
-	1,  // 5: holdfast.v1.ClientMessage.batch:type_name -> holdfast.v1.Batch
-	2,  // 6: holdfast.v1.ClientMessage.resume_sessions:type_name -> holdfast.v1.ResumeSessions
-	0,  // 7: holdfast.v1.Batch.requests:type_name -> holdfast.v1.ClientMessage
-	42, // 8: holdfast.v1.Open.timeout:type_name -> google.protobuf.Duration
-	39, // 9: holdfast.v1.Open.labels:type_name -> holdfast.v1.Open.LabelsEntry
-	43, // 10: holdfast.v1.Resume.token:type_name -> holdfast.v1.Token
-	43, // 11: holdfast.v1.Close.token:type_name -> holdfast.v1.Token
-	43, // 12: holdfast.v1.Upgrade.token:type_name -> holdfast.v1.Token
-	44, // 13: holdfast.v1.ServerMessage.state:type_name -> holdfast.v1.NodeState
-	11, // 14: holdfast.v1.ServerMessage.opened:type_name -> holdfast.v1.Opened
-	12, // 15: holdfast.v1.ServerMessage.resumed:type_name -> holdfast.v1.Resumed
-	13, // 16: holdfast.v1.ServerMessage.touched:type_name -> holdfast.v1.Touched
-	15, // 17: holdfast.v1.ServerMessage.closed:type_name -> holdfast.v1.Closed
-	17, // 18: holdfast.v1.ServerMessage.failed:type_name -> holdfast.v1.Failed
-	18, // 19: holdfast.v1.ServerMessage.gone:type_name -> holdfast.v1.Gone
-	19, // 20: holdfast.v1.ServerMessage.moved:type_name -> holdfast.v1.Moved
-	20, // 21: holdfast.v1.ServerMessage.jeopardy:type_name -> holdfast.v1.Jeopardy
-	21, // 22: holdfast.v1.ServerMessage.jeopardy_ended:type_name -> holdfast.v1.JeopardyEnded
-	16, // 23: holdfast.v1.ServerMessage.upgraded:type_name -> holdfast.v1.Upgraded
-	9,  // 24: holdfast.v1.ServerMessage.answers:type_name -> holdfast.v1.Answers
-	10, // 25: holdfast.v1.ServerMessage.resumed_sessions:type_name -> holdfast.v1.ResumedSessions
-	8,  // 26: holdfast.v1.Answers.messages:type_name -> holdfast.v1.ServerMessage
-	14, // 27: holdfast.v1.ResumedSessions.failures:type_name -> holdfast.v1.TouchFailure
-	45, // 28: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
-	43, // 29: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
-	42, // 30: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
-	45, // 31: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
-	43, // 32: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
-	42, // 33: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
-	42, // 34: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
-	14, // 35: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
-	46, // 36: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
-	45, // 37: holdfast.v1.Upgraded.session:type_name -> holdfast.v1.Session
-	43, // 38: holdfast.v1.Upgraded.token:type_name -> holdfast.v1.Token
-	42, // 39: holdfast.v1.Upgraded.safe_for:type_name -> google.protobuf.Duration
-	46, // 40: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
-	47, // 41: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
-	48, // 42: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
-	49, // 43: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
-	42, // 44: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
-	40, // 45: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
-	45, // 46: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
-	43, // 47: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
-	42, // 48: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	44, // 49: holdfast.v1.OpenSessionResponse.state:type_name -> holdfast.v1.NodeState
-	43, // 50: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
-	45, // 51: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
-	43, // 52: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
-	42, // 53: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	44, // 54: holdfast.v1.ResumeSessionResponse.state:type_name -> holdfast.v1.NodeState
-	43, // 55: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
-	28, // 56: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
-	44, // 57: holdfast.v1.TouchSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	42, // 58: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
-	46, // 59: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
-	43, // 60: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
-	45, // 61: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
-	43, // 62: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
-	42, // 63: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	44, // 64: holdfast.v1.UpgradeSessionResponse.state:type_name -> holdfast.v1.NodeState
-	43, // 65: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
-	44, // 66: holdfast.v1.CloseSessionResponse.state:type_name -> holdfast.v1.NodeState
-	45, // 67: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
-	48, // 68: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
-	42, // 69: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
-	44, // 70: holdfast.v1.GetSessionResponse.state:type_name -> holdfast.v1.NodeState
-	36, // 71: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
-	41, // 72: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
-	50, // 73: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
-	42, // 74: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
-	42, // 75: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
-	42, // 76: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
-	42, // 77: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
-	38, // 78: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
-	44, // 79: holdfast.v1.ListSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	45, // 80: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
-	42, // 81: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
-	0,  // 82: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
-	22, // 83: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
-	24, // 84: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
-	26, // 85: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
-	29, // 86: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
-	31, // 87: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
-	33, // 88: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
-	35, // 89: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
-	8,  // 90: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
-	23, // 91: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
-	25, // 92: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
-	27, // 93: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
-	30, // 94: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
-	32, // 95: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
-	34, // 96: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
-	37, // 97: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
-	90, // [90:98] is the sub-list for method output_type
-	82, // [82:90] is the sub-list for method input_type
-	82, // [82:82] is the sub-list for extension type_name
-	82, // [82:82] is the sub-list for extension extendee
-	0,  // [0:82] is the sub-list for field type_name
+	3,   // 0: holdfast.v1.ClientMessage.open:type_name -> holdfast.v1.Open
+	4,   // 1: holdfast.v1.ClientMessage.resume:type_name -> holdfast.v1.Resume
+	5,   // 2: holdfast.v1.ClientMessage.touch:type_name -> holdfast.v1.Touch
+	6,   // 3: holdfast.v1.ClientMessage.close:type_name -> holdfast.v1.Close
+	7,   // 4: holdfast.v1.ClientMessage.upgrade:type_name -> holdfast.v1.Upgrade
+	1,   // 5: holdfast.v1.ClientMessage.batch:type_name -> holdfast.v1.Batch
+	2,   // 6: holdfast.v1.ClientMessage.resume_sessions:type_name -> holdfast.v1.ResumeSessions
+	44,  // 7: holdfast.v1.ClientMessage.write:type_name -> holdfast.v1.Write
+	45,  // 8: holdfast.v1.ClientMessage.read:type_name -> holdfast.v1.TreeRead
+	46,  // 9: holdfast.v1.ClientMessage.add_watches:type_name -> holdfast.v1.AddWatches
+	47,  // 10: holdfast.v1.ClientMessage.remove_watches:type_name -> holdfast.v1.RemoveWatches
+	0,   // 11: holdfast.v1.Batch.requests:type_name -> holdfast.v1.ClientMessage
+	48,  // 12: holdfast.v1.Open.timeout:type_name -> google.protobuf.Duration
+	41,  // 13: holdfast.v1.Open.labels:type_name -> holdfast.v1.Open.LabelsEntry
+	49,  // 14: holdfast.v1.Resume.token:type_name -> holdfast.v1.Token
+	49,  // 15: holdfast.v1.Close.token:type_name -> holdfast.v1.Token
+	49,  // 16: holdfast.v1.Upgrade.token:type_name -> holdfast.v1.Token
+	50,  // 17: holdfast.v1.ServerMessage.state:type_name -> holdfast.v1.NodeState
+	11,  // 18: holdfast.v1.ServerMessage.opened:type_name -> holdfast.v1.Opened
+	12,  // 19: holdfast.v1.ServerMessage.resumed:type_name -> holdfast.v1.Resumed
+	13,  // 20: holdfast.v1.ServerMessage.touched:type_name -> holdfast.v1.Touched
+	15,  // 21: holdfast.v1.ServerMessage.closed:type_name -> holdfast.v1.Closed
+	17,  // 22: holdfast.v1.ServerMessage.failed:type_name -> holdfast.v1.Failed
+	18,  // 23: holdfast.v1.ServerMessage.gone:type_name -> holdfast.v1.Gone
+	19,  // 24: holdfast.v1.ServerMessage.moved:type_name -> holdfast.v1.Moved
+	20,  // 25: holdfast.v1.ServerMessage.jeopardy:type_name -> holdfast.v1.Jeopardy
+	21,  // 26: holdfast.v1.ServerMessage.jeopardy_ended:type_name -> holdfast.v1.JeopardyEnded
+	16,  // 27: holdfast.v1.ServerMessage.upgraded:type_name -> holdfast.v1.Upgraded
+	9,   // 28: holdfast.v1.ServerMessage.answers:type_name -> holdfast.v1.Answers
+	10,  // 29: holdfast.v1.ServerMessage.resumed_sessions:type_name -> holdfast.v1.ResumedSessions
+	51,  // 30: holdfast.v1.ServerMessage.written:type_name -> holdfast.v1.Written
+	52,  // 31: holdfast.v1.ServerMessage.read:type_name -> holdfast.v1.TreeAnswer
+	53,  // 32: holdfast.v1.ServerMessage.watches_added:type_name -> holdfast.v1.WatchesAdded
+	54,  // 33: holdfast.v1.ServerMessage.watches_removed:type_name -> holdfast.v1.WatchesRemoved
+	55,  // 34: holdfast.v1.ServerMessage.events:type_name -> holdfast.v1.Events
+	56,  // 35: holdfast.v1.ServerMessage.lost:type_name -> holdfast.v1.Lost
+	57,  // 36: holdfast.v1.ServerMessage.told:type_name -> holdfast.v1.Told
+	8,   // 37: holdfast.v1.Answers.messages:type_name -> holdfast.v1.ServerMessage
+	14,  // 38: holdfast.v1.ResumedSessions.failures:type_name -> holdfast.v1.TouchFailure
+	58,  // 39: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
+	49,  // 40: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
+	48,  // 41: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
+	58,  // 42: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
+	49,  // 43: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
+	48,  // 44: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
+	48,  // 45: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
+	14,  // 46: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
+	59,  // 47: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
+	58,  // 48: holdfast.v1.Upgraded.session:type_name -> holdfast.v1.Session
+	49,  // 49: holdfast.v1.Upgraded.token:type_name -> holdfast.v1.Token
+	48,  // 50: holdfast.v1.Upgraded.safe_for:type_name -> google.protobuf.Duration
+	59,  // 51: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
+	60,  // 52: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
+	61,  // 53: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
+	62,  // 54: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
+	48,  // 55: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
+	42,  // 56: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
+	58,  // 57: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
+	49,  // 58: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
+	48,  // 59: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	50,  // 60: holdfast.v1.OpenSessionResponse.state:type_name -> holdfast.v1.NodeState
+	49,  // 61: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
+	58,  // 62: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
+	49,  // 63: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
+	48,  // 64: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	50,  // 65: holdfast.v1.ResumeSessionResponse.state:type_name -> holdfast.v1.NodeState
+	49,  // 66: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
+	28,  // 67: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
+	50,  // 68: holdfast.v1.TouchSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	48,  // 69: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
+	59,  // 70: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
+	49,  // 71: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
+	58,  // 72: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
+	49,  // 73: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
+	48,  // 74: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	50,  // 75: holdfast.v1.UpgradeSessionResponse.state:type_name -> holdfast.v1.NodeState
+	49,  // 76: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
+	50,  // 77: holdfast.v1.CloseSessionResponse.state:type_name -> holdfast.v1.NodeState
+	58,  // 78: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
+	61,  // 79: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
+	48,  // 80: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
+	50,  // 81: holdfast.v1.GetSessionResponse.state:type_name -> holdfast.v1.NodeState
+	36,  // 82: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
+	43,  // 83: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
+	63,  // 84: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
+	48,  // 85: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
+	48,  // 86: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
+	48,  // 87: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
+	48,  // 88: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
+	38,  // 89: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
+	50,  // 90: holdfast.v1.ListSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	58,  // 91: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
+	48,  // 92: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
+	58,  // 93: holdfast.v1.WatchSessionsResponse.opened:type_name -> holdfast.v1.Session
+	58,  // 94: holdfast.v1.WatchSessionsResponse.moved:type_name -> holdfast.v1.Session
+	61,  // 95: holdfast.v1.WatchSessionsResponse.ended:type_name -> holdfast.v1.Certificate
+	56,  // 96: holdfast.v1.WatchSessionsResponse.lost:type_name -> holdfast.v1.Lost
+	50,  // 97: holdfast.v1.WatchSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	0,   // 98: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
+	22,  // 99: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
+	24,  // 100: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
+	26,  // 101: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
+	29,  // 102: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
+	31,  // 103: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
+	33,  // 104: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
+	35,  // 105: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
+	39,  // 106: holdfast.v1.SessionService.WatchSessions:input_type -> holdfast.v1.WatchSessionsRequest
+	8,   // 107: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
+	23,  // 108: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
+	25,  // 109: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
+	27,  // 110: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
+	30,  // 111: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
+	32,  // 112: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
+	34,  // 113: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
+	37,  // 114: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
+	40,  // 115: holdfast.v1.SessionService.WatchSessions:output_type -> holdfast.v1.WatchSessionsResponse
+	107, // [107:116] is the sub-list for method output_type
+	98,  // [98:107] is the sub-list for method input_type
+	98,  // [98:98] is the sub-list for extension type_name
+	98,  // [98:98] is the sub-list for extension extendee
+	0,   // [0:98] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_session_proto_init() }
@@ -3163,6 +3702,7 @@ func file_holdfast_v1_session_proto_init() {
 		return
 	}
 	file_holdfast_v1_error_proto_init()
+	file_holdfast_v1_tree_proto_init()
 	file_holdfast_v1_types_proto_init()
 	file_holdfast_v1_session_proto_msgTypes[0].OneofWrappers = []any{
 		(*ClientMessage_Open)(nil),
@@ -3172,6 +3712,10 @@ func file_holdfast_v1_session_proto_init() {
 		(*ClientMessage_Upgrade)(nil),
 		(*ClientMessage_Batch)(nil),
 		(*ClientMessage_ResumeSessions)(nil),
+		(*ClientMessage_Write)(nil),
+		(*ClientMessage_Read)(nil),
+		(*ClientMessage_AddWatches)(nil),
+		(*ClientMessage_RemoveWatches)(nil),
 	}
 	file_holdfast_v1_session_proto_msgTypes[8].OneofWrappers = []any{
 		(*ServerMessage_Opened)(nil),
@@ -3186,10 +3730,23 @@ func file_holdfast_v1_session_proto_init() {
 		(*ServerMessage_Upgraded)(nil),
 		(*ServerMessage_Answers)(nil),
 		(*ServerMessage_ResumedSessions)(nil),
+		(*ServerMessage_Written)(nil),
+		(*ServerMessage_Read)(nil),
+		(*ServerMessage_WatchesAdded)(nil),
+		(*ServerMessage_WatchesRemoved)(nil),
+		(*ServerMessage_Events)(nil),
+		(*ServerMessage_Lost)(nil),
+		(*ServerMessage_Told)(nil),
 	}
 	file_holdfast_v1_session_proto_msgTypes[34].OneofWrappers = []any{
 		(*GetSessionResponse_Session)(nil),
 		(*GetSessionResponse_Certificate)(nil),
+	}
+	file_holdfast_v1_session_proto_msgTypes[40].OneofWrappers = []any{
+		(*WatchSessionsResponse_Opened)(nil),
+		(*WatchSessionsResponse_Moved)(nil),
+		(*WatchSessionsResponse_Ended)(nil),
+		(*WatchSessionsResponse_Lost)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3197,7 +3754,7 @@ func file_holdfast_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_session_proto_rawDesc), len(file_holdfast_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -32,6 +32,7 @@ const (
 	SessionService_CloseSession_FullMethodName   = "/holdfast.v1.SessionService/CloseSession"
 	SessionService_GetSession_FullMethodName     = "/holdfast.v1.SessionService/GetSession"
 	SessionService_ListSessions_FullMethodName   = "/holdfast.v1.SessionService/ListSessions"
+	SessionService_WatchSessions_FullMethodName  = "/holdfast.v1.SessionService/WatchSessions"
 )
 
 // SessionServiceClient is the client API for SessionService service.
@@ -67,6 +68,9 @@ type SessionServiceClient interface {
 	// the asked node. Each page is a linearizable read of its own. With the scope SCOPE_LOCAL the node asks no other
 	// node.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
+	// WatchSessions tells of global sessions that are opened, moved and ended, in the order of their stamps, until the call
+	// ends. The first message has a stamp and no event.
+	WatchSessions(ctx context.Context, in *WatchSessionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSessionsResponse], error)
 }
 
 type sessionServiceClient struct {
@@ -160,6 +164,25 @@ func (c *sessionServiceClient) ListSessions(ctx context.Context, in *ListSession
 	return out, nil
 }
 
+func (c *sessionServiceClient) WatchSessions(ctx context.Context, in *WatchSessionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSessionsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &SessionService_ServiceDesc.Streams[1], SessionService_WatchSessions_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchSessionsRequest, WatchSessionsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SessionService_WatchSessionsClient = grpc.ServerStreamingClient[WatchSessionsResponse]
+
 // SessionServiceServer is the server API for SessionService service.
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
@@ -193,6 +216,9 @@ type SessionServiceServer interface {
 	// the asked node. Each page is a linearizable read of its own. With the scope SCOPE_LOCAL the node asks no other
 	// node.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
+	// WatchSessions tells of global sessions that are opened, moved and ended, in the order of their stamps, until the call
+	// ends. The first message has a stamp and no event.
+	WatchSessions(*WatchSessionsRequest, grpc.ServerStreamingServer[WatchSessionsResponse]) error
 	mustEmbedUnimplementedSessionServiceServer()
 }
 
@@ -226,6 +252,9 @@ func (UnimplementedSessionServiceServer) GetSession(context.Context, *GetSession
 }
 func (UnimplementedSessionServiceServer) ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSessions not implemented")
+}
+func (UnimplementedSessionServiceServer) WatchSessions(*WatchSessionsRequest, grpc.ServerStreamingServer[WatchSessionsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchSessions not implemented")
 }
 func (UnimplementedSessionServiceServer) mustEmbedUnimplementedSessionServiceServer() {}
 func (UnimplementedSessionServiceServer) testEmbeddedByValue()                        {}
@@ -381,6 +410,17 @@ func _SessionService_ListSessions_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_WatchSessions_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchSessionsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(SessionServiceServer).WatchSessions(m, &grpc.GenericServerStream[WatchSessionsRequest, WatchSessionsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SessionService_WatchSessionsServer = grpc.ServerStreamingServer[WatchSessionsResponse]
+
 // SessionService_ServiceDesc is the grpc.ServiceDesc for SessionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -423,6 +463,11 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _SessionService_Connect_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "WatchSessions",
+			Handler:       _SessionService_WatchSessions_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "holdfast/v1/session.proto",

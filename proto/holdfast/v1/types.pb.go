@@ -77,6 +77,62 @@ func (Cause) EnumDescriptor() ([]byte, []int) {
 	return file_holdfast_v1_types_proto_rawDescGZIP(), []int{0}
 }
 
+// WillFate is what became of a session's will (U3).
+type WillFate int32
+
+const (
+	// There was none.
+	WillFate_WILL_FATE_UNSPECIFIED WillFate = 0
+	WillFate_WILL_FATE_CARRIED_OUT WillFate = 1
+	// The tree refused an operation, so none had an effect.
+	WillFate_WILL_FATE_REFUSED WillFate = 2
+	// The session was closed, and the will was for its expiry alone.
+	WillFate_WILL_FATE_DROPPED WillFate = 3
+)
+
+// Enum value maps for WillFate.
+var (
+	WillFate_name = map[int32]string{
+		0: "WILL_FATE_UNSPECIFIED",
+		1: "WILL_FATE_CARRIED_OUT",
+		2: "WILL_FATE_REFUSED",
+		3: "WILL_FATE_DROPPED",
+	}
+	WillFate_value = map[string]int32{
+		"WILL_FATE_UNSPECIFIED": 0,
+		"WILL_FATE_CARRIED_OUT": 1,
+		"WILL_FATE_REFUSED":     2,
+		"WILL_FATE_DROPPED":     3,
+	}
+)
+
+func (x WillFate) Enum() *WillFate {
+	p := new(WillFate)
+	*p = x
+	return p
+}
+
+func (x WillFate) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WillFate) Descriptor() protoreflect.EnumDescriptor {
+	return file_holdfast_v1_types_proto_enumTypes[1].Descriptor()
+}
+
+func (WillFate) Type() protoreflect.EnumType {
+	return &file_holdfast_v1_types_proto_enumTypes[1]
+}
+
+func (x WillFate) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WillFate.Descriptor instead.
+func (WillFate) EnumDescriptor() ([]byte, []int) {
+	return file_holdfast_v1_types_proto_rawDescGZIP(), []int{1}
+}
+
 // Scope is a kind of session.
 type Scope int32
 
@@ -111,11 +167,11 @@ func (x Scope) String() string {
 }
 
 func (Scope) Descriptor() protoreflect.EnumDescriptor {
-	return file_holdfast_v1_types_proto_enumTypes[1].Descriptor()
+	return file_holdfast_v1_types_proto_enumTypes[2].Descriptor()
 }
 
 func (Scope) Type() protoreflect.EnumType {
-	return &file_holdfast_v1_types_proto_enumTypes[1]
+	return &file_holdfast_v1_types_proto_enumTypes[2]
 }
 
 func (x Scope) Number() protoreflect.EnumNumber {
@@ -124,7 +180,7 @@ func (x Scope) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scope.Descriptor instead.
 func (Scope) EnumDescriptor() ([]byte, []int) {
-	return file_holdfast_v1_types_proto_rawDescGZIP(), []int{1}
+	return file_holdfast_v1_types_proto_rawDescGZIP(), []int{2}
 }
 
 // Mode is what a node can do for its clients.
@@ -168,11 +224,11 @@ func (x Mode) String() string {
 }
 
 func (Mode) Descriptor() protoreflect.EnumDescriptor {
-	return file_holdfast_v1_types_proto_enumTypes[2].Descriptor()
+	return file_holdfast_v1_types_proto_enumTypes[3].Descriptor()
 }
 
 func (Mode) Type() protoreflect.EnumType {
-	return &file_holdfast_v1_types_proto_enumTypes[2]
+	return &file_holdfast_v1_types_proto_enumTypes[3]
 }
 
 func (x Mode) Number() protoreflect.EnumNumber {
@@ -181,7 +237,7 @@ func (x Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Mode.Descriptor instead.
 func (Mode) EnumDescriptor() ([]byte, []int) {
-	return file_holdfast_v1_types_proto_rawDescGZIP(), []int{2}
+	return file_holdfast_v1_types_proto_rawDescGZIP(), []int{3}
 }
 
 // Token proves that a client holds a session, and names the attachment that it speaks for.
@@ -383,7 +439,16 @@ type Certificate struct {
 	// Raft index of the entry that ended the session; 0 for a local session.
 	Index uint64 `protobuf:"varint,7,opt,name=index,proto3" json:"index,omitempty"`
 	// Wall clock of the deciding leader; for people only.
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// What became of the session's writes (X9): a number above applied never took effect. One up to floor, or one of
+	// another instance, is unknown unless it was answered. Any other took effect, unless it was voided.
+	Applied uint64 `protobuf:"varint,9,opt,name=applied,proto3" json:"applied,omitempty"`
+	Floor   uint64 `protobuf:"varint,10,opt,name=floor,proto3" json:"floor,omitempty"`
+	// The client process that held the session at the end; 0 for none.
+	Instance uint64 `protobuf:"fixed64,11,opt,name=instance,proto3" json:"instance,omitempty"`
+	// The number of ephemeral entries that ended with the session; those that linger count too.
+	Ephemerals    uint64   `protobuf:"varint,12,opt,name=ephemerals,proto3" json:"ephemerals,omitempty"`
+	Will          WillFate `protobuf:"varint,13,opt,name=will,proto3,enum=holdfast.v1.WillFate" json:"will,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,6 +539,41 @@ func (x *Certificate) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Certificate) GetApplied() uint64 {
+	if x != nil {
+		return x.Applied
+	}
+	return 0
+}
+
+func (x *Certificate) GetFloor() uint64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+func (x *Certificate) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *Certificate) GetEphemerals() uint64 {
+	if x != nil {
+		return x.Ephemerals
+	}
+	return 0
+}
+
+func (x *Certificate) GetWill() WillFate {
+	if x != nil {
+		return x.Will
+	}
+	return WillFate_WILL_FATE_UNSPECIFIED
+}
+
 // NodeState is what the answering node can do, and how much it knows, as of the answer. Every answer of SessionService
 // and IdService carries it, and every message of a connection. A read that was answered from the applied state of a
 // read-only node says MODE_READ_ONLY, even if the node has left that mode since. The index of an answer about a local
@@ -487,7 +587,13 @@ type NodeState struct {
 	// client sends the highest index that it has had as seen_index.
 	Index uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
 	// The largest number of requests in a Batch, and of sessions in ResumeSessions. Absent from a release without them.
-	MaxBatch      uint32 `protobuf:"varint,4,opt,name=max_batch,json=maxBatch,proto3" json:"max_batch,omitempty"`
+	MaxBatch uint32 `protobuf:"varint,4,opt,name=max_batch,json=maxBatch,proto3" json:"max_batch,omitempty"`
+	// What the whole cluster can do (W8): 0 sessions, 1 the tree too.
+	FeatureLevel uint32 `protobuf:"varint,5,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
+	// What the cluster cannot do yet, and can without anybody's word as soon as its members have met (W8): a new cluster
+	// has no tree at its beginning. 0 when there is nothing to wait for. A client waits then instead of asking for the
+	// tree, and looks again at what the node says with its next messages.
+	ComingLevel   uint32 `protobuf:"varint,6,opt,name=coming_level,json=comingLevel,proto3" json:"coming_level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -550,6 +656,20 @@ func (x *NodeState) GetMaxBatch() uint32 {
 	return 0
 }
 
+func (x *NodeState) GetFeatureLevel() uint32 {
+	if x != nil {
+		return x.FeatureLevel
+	}
+	return 0
+}
+
+func (x *NodeState) GetComingLevel() uint32 {
+	if x != nil {
+		return x.ComingLevel
+	}
+	return 0
+}
+
 var File_holdfast_v1_types_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_types_proto_rawDesc = "" +
@@ -578,7 +698,7 @@ const file_holdfast_v1_types_proto_rawDesc = "" +
 	"\topened_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bopenedAt\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc5\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdc\x03\n" +
 	"\vCertificate\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\x06R\tsessionId\x12(\n" +
@@ -588,16 +708,31 @@ const file_holdfast_v1_types_proto_rawDesc = "" +
 	"\x04term\x18\x05 \x01(\x04R\x04term\x125\n" +
 	"\bcredited\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bcredited\x12\x14\n" +
 	"\x05index\x18\a \x01(\x04R\x05index\x125\n" +
-	"\bended_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"y\n" +
+	"\bended_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x18\n" +
+	"\aapplied\x18\t \x01(\x04R\aapplied\x12\x14\n" +
+	"\x05floor\x18\n" +
+	" \x01(\x04R\x05floor\x12\x1a\n" +
+	"\binstance\x18\v \x01(\x06R\binstance\x12\x1e\n" +
+	"\n" +
+	"ephemerals\x18\f \x01(\x04R\n" +
+	"ephemerals\x12)\n" +
+	"\x04will\x18\r \x01(\x0e2\x15.holdfast.v1.WillFateR\x04will\"\xc1\x01\n" +
 	"\tNodeState\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12%\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x11.holdfast.v1.ModeR\x04mode\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x1b\n" +
-	"\tmax_batch\x18\x04 \x01(\rR\bmaxBatch*C\n" +
+	"\tmax_batch\x18\x04 \x01(\rR\bmaxBatch\x12#\n" +
+	"\rfeature_level\x18\x05 \x01(\rR\ffeatureLevel\x12!\n" +
+	"\fcoming_level\x18\x06 \x01(\rR\vcomingLevel*C\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCAUSE_CLOSED\x10\x01\x12\x11\n" +
-	"\rCAUSE_EXPIRED\x10\x02*A\n" +
+	"\rCAUSE_EXPIRED\x10\x02*n\n" +
+	"\bWillFate\x12\x19\n" +
+	"\x15WILL_FATE_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15WILL_FATE_CARRIED_OUT\x10\x01\x12\x15\n" +
+	"\x11WILL_FATE_REFUSED\x10\x02\x12\x15\n" +
+	"\x11WILL_FATE_DROPPED\x10\x03*A\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSCOPE_GLOBAL\x10\x01\x12\x0f\n" +
@@ -620,34 +755,36 @@ func file_holdfast_v1_types_proto_rawDescGZIP() []byte {
 	return file_holdfast_v1_types_proto_rawDescData
 }
 
-var file_holdfast_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_holdfast_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_holdfast_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_holdfast_v1_types_proto_goTypes = []any{
 	(Cause)(0),                    // 0: holdfast.v1.Cause
-	(Scope)(0),                    // 1: holdfast.v1.Scope
-	(Mode)(0),                     // 2: holdfast.v1.Mode
-	(*Token)(nil),                 // 3: holdfast.v1.Token
-	(*Session)(nil),               // 4: holdfast.v1.Session
-	(*Certificate)(nil),           // 5: holdfast.v1.Certificate
-	(*NodeState)(nil),             // 6: holdfast.v1.NodeState
-	nil,                           // 7: holdfast.v1.Session.LabelsEntry
-	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(WillFate)(0),                 // 1: holdfast.v1.WillFate
+	(Scope)(0),                    // 2: holdfast.v1.Scope
+	(Mode)(0),                     // 3: holdfast.v1.Mode
+	(*Token)(nil),                 // 4: holdfast.v1.Token
+	(*Session)(nil),               // 5: holdfast.v1.Session
+	(*Certificate)(nil),           // 6: holdfast.v1.Certificate
+	(*NodeState)(nil),             // 7: holdfast.v1.NodeState
+	nil,                           // 8: holdfast.v1.Session.LabelsEntry
+	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
 }
 var file_holdfast_v1_types_proto_depIdxs = []int32{
-	8, // 0: holdfast.v1.Session.timeout:type_name -> google.protobuf.Duration
-	7, // 1: holdfast.v1.Session.labels:type_name -> holdfast.v1.Session.LabelsEntry
-	9, // 2: holdfast.v1.Session.opened_at:type_name -> google.protobuf.Timestamp
-	0, // 3: holdfast.v1.Certificate.cause:type_name -> holdfast.v1.Cause
-	8, // 4: holdfast.v1.Certificate.last_touch_age:type_name -> google.protobuf.Duration
-	8, // 5: holdfast.v1.Certificate.credited:type_name -> google.protobuf.Duration
-	9, // 6: holdfast.v1.Certificate.ended_at:type_name -> google.protobuf.Timestamp
-	2, // 7: holdfast.v1.NodeState.mode:type_name -> holdfast.v1.Mode
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	9,  // 0: holdfast.v1.Session.timeout:type_name -> google.protobuf.Duration
+	8,  // 1: holdfast.v1.Session.labels:type_name -> holdfast.v1.Session.LabelsEntry
+	10, // 2: holdfast.v1.Session.opened_at:type_name -> google.protobuf.Timestamp
+	0,  // 3: holdfast.v1.Certificate.cause:type_name -> holdfast.v1.Cause
+	9,  // 4: holdfast.v1.Certificate.last_touch_age:type_name -> google.protobuf.Duration
+	9,  // 5: holdfast.v1.Certificate.credited:type_name -> google.protobuf.Duration
+	10, // 6: holdfast.v1.Certificate.ended_at:type_name -> google.protobuf.Timestamp
+	1,  // 7: holdfast.v1.Certificate.will:type_name -> holdfast.v1.WillFate
+	3,  // 8: holdfast.v1.NodeState.mode:type_name -> holdfast.v1.Mode
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_types_proto_init() }
@@ -660,7 +797,7 @@ func file_holdfast_v1_types_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_types_proto_rawDesc), len(file_holdfast_v1_types_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -32,8 +32,11 @@ func (o *outcome) at(q float64) time.Duration {
 }
 
 // flood makes n requests, at most flight at a time. It repeats those that are refused for a while, at the moment that
-// the refusal names. The first other error ends it.
+// the refusal names. The first other error ends it. With n = 0 it returns at once.
 func flood(ctx context.Context, n, flight int, do request) (*outcome, error) {
+	if n == 0 {
+		return &outcome{}, nil
+	}
 	f := &flooding{n: n, do: do, ended: make(chan struct{}), took: make([]time.Duration, n)}
 	begin := time.Now()
 	for range min(flight, n) {

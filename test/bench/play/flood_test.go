@@ -86,3 +86,15 @@ func TestFloodFails(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+func TestFloodOfNothing(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		o, err := flood(ctx, 0, 10, func(int, func(error)) { t.Error("a request was made") })
+		if err != nil || len(o.took) != 0 || time.Since(begin) != 0 {
+			t.Errorf("got %+v, %v after %v", o, err, time.Since(begin))
+		}
+	})
+}

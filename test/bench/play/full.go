@@ -127,7 +127,7 @@ func (f *full) left() []system.Conn {
 // move makes a connection for each that was lost, in turn to the servers that live, and moves its sessions there. All
 // are moved at once.
 func (f *full) move(ctx context.Context) error {
-	moved := make(chan error)
+	moved := make(chan error, len(f.conns)) // nobody receives once a connection was not made
 	var lost int
 	for i := range f.conns {
 		if f.at(i) != f.leader {
@@ -158,7 +158,8 @@ func (f *full) move(ctx context.Context) error {
 func (f *full) settle(ctx context.Context, to system.Conn, held []system.Session) error {
 	kept := keep(ctx, []system.Conn{to}, look)
 	defer kept.stop()
-	for _, part := range [][]system.Session{held[:1], held[1:]} {
+	first := min(1, len(held))
+	for _, part := range [][]system.Session{held[:first], held[first:]} {
 		expired, err := reattach(ctx, []system.Conn{to}, part)
 		f.expired.Add(int64(expired))
 		if err != nil {

@@ -2,9 +2,7 @@ package play
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,12 +12,8 @@ import (
 	"holdfast/test/bench/system"
 )
 
-const (
-	// least is the shortest timeout that all systems grant by default.
-	least = 4 * time.Second
-	// pace is the distance of the opens of bystanders.
-	pace = 5 * time.Millisecond
-)
+// least is the shortest timeout that all systems grant by default.
+const least = 4 * time.Second
 
 func stormWork() Work {
 	return Work{
@@ -143,46 +137,12 @@ func (e *ends) wait(ctx context.Context, conn system.Conn, n int) error {
 func (e *ends) bystanders(ctx context.Context, conns []system.Conn, while func(context.Context) error) (*outcome,
 	error,
 ) {
-	ended := make(chan error, 1)
-	go func() { ended <- while(ctx) }()
-	turn := time.NewTicker(pace)
-	defer turn.Stop()
-	var mu sync.Mutex
-	var o outcome
-	var under atomic.Int64
-	for i := 0; ; i++ {
-		select {
-		case <-turn.C:
-			begin := time.Now()
-			under.Add(1)
-			conns[i%len(conns)].Open(long, func(_ system.Session, err error) {
-				defer under.Add(-1)
-				if err == nil {
-					e.others.Add(1)
-					mu.Lock()
-					o.took = append(o.took, time.Since(begin))
-					mu.Unlock()
-				}
-			})
-			continue
-		case err := <-ended:
-			if err != nil {
-				return nil, err
+	return paced(ctx, func(i int, done func(error)) {
+		conns[i%len(conns)].Open(long, func(_ system.Session, err error) {
+			if err == nil {
+				e.others.Add(1)
 			}
-		}
-		break
-	}
-	err := proc.Until(ctx, pace, func(context.Context) error {
-		if k := under.Load(); k > 0 {
-			return fmt.Errorf("%d opens are under way", k)
-		}
-		return nil
-	})
-	mu.Lock()
-	defer mu.Unlock()
-	if err == nil && len(o.took) == 0 {
-		err = errors.New("no open was done")
-	}
-	slices.Sort(o.took)
-	return &o, err
+			done(err)
+		})
+	}, while)
 }

@@ -74,9 +74,12 @@ type stage struct {
 // set notes a figure of the work.
 func (s *stage) set(key string, value float64) { s.figures[key] = value }
 
-// many returns n at the scale, at least 1 and at most as many as the cluster can have from here.
+// scaled returns n at the scale, at least 1.
+func (s *stage) scaled(n int) int { return max(1, int(float64(n)*s.Scale)) }
+
+// many returns a number of sessions at the scale, at most as many as the cluster can have from here.
 func (s *stage) many(n int) int {
-	n = max(1, int(float64(n)*s.Scale))
+	n = s.scaled(n)
 	if b, ok := s.Cluster.(system.Bounded); ok {
 		n = min(n, b.Most())
 	}
@@ -139,6 +142,7 @@ func can[T any](c system.Conn) bool {
 func All() []Work {
 	return []Work{
 		openWork(), floodWork(), idleWork(), crowdWork(), memoryWork(), killWork(), freezeWork(), moveWork(),
-		resumeWork(), fullWork(), stormWork(), touchWork(), needlessWork(),
+		resumeWork(), fullWork(), stormWork(), touchWork(), followerWork(), createWork(), readWork(), eventWork(),
+		ephemeralWork(), needlessWork(),
 	}
 }

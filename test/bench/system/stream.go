@@ -24,18 +24,21 @@ const unavailable = 10 * time.Millisecond
 type Held struct {
 	ID, Attachment uint64
 	Credential     [16]byte
+	// writing is nil for a session that does not write.
+	writing *writing
 }
 
 func (h *Held) token() *holdfastv1.Token {
 	return &holdfastv1.Token{SessionId: h.ID, Attachment: h.Attachment, Credential: h.Credential[:]}
 }
 
-// Stream is a Connect stream on a connection of its own. It does what it is asked for and nothing else: it repeats
+// Stream is a Connect stream. It does what it is asked for and nothing else: it repeats
 // nothing, and touches nothing by itself.
 type Stream struct {
-	conn   *grpc.ClientConn
 	stream holdfastv1.SessionService_ConnectClient
 	cancel context.CancelFunc
+	// leave gives up the connection.
+	leave func()
 	// instance names the client process in moves (M1).
 	instance uint64
 	// wake has room for one: something was queued.
@@ -53,6 +56,11 @@ type Stream struct {
 	gone func(sessions int)
 	// batch is the largest number of requests in a message, 1 until the node has told more; guarded by mu.
 	batch int
+	// level is the newest feature level that the node has told; guarded by mu.
+	level uint32
+	// told hears of events, which have come in so many messages; guarded by mu.
+	told       func(error)
+	eventsCame int
 }
 
 // Dial opens a stream to the client port of a node. The stream ends with ctx.
@@ -61,15 +69,21 @@ func Dial(ctx context.Context, address string) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	return connect(ctx, conn, func() { _ = conn.Close() })
+}
+
+// connect opens a stream on a connection, which it leaves at its end, and if there is an error.
+func connect(ctx context.Context, conn *grpc.ClientConn, leave func()) (*Stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	bound := time.AfterFunc(requestWait, cancel)
 	stream, err := holdfastv1.NewSessionServiceClient(conn).Connect(ctx, grpc.WaitForReady(true))
 	if err != nil || !bound.Stop() {
 		cancel()
-		return nil, errors.Join(err, ctx.Err(), conn.Close())
+		leave()
+		return nil, errors.Join(err, ctx.Err())
 	}
 	s := &Stream{
-		conn: conn, stream: stream, cancel: cancel, wake: make(chan struct{}, 1),
+		stream: stream, cancel: cancel, leave: leave, wake: make(chan struct{}, 1),
 		instance: mathrand.Uint64() | 1,
 		asked:    map[uint64]func(*holdfastv1.ServerMessage, error){}, batch: 1,
 	}
@@ -140,9 +154,9 @@ func (s *Stream) receive() {
 			s.end(errors.Join(ErrEnded, err))
 			return
 		}
-		if most := m.GetState().GetMaxBatch(); most > 0 {
+		if state := m.GetState(); state.GetMaxBatch() > 0 {
 			s.mu.Lock()
-			s.batch = int(most)
+			s.batch, s.level = int(state.GetMaxBatch()), state.GetFeatureLevel()
 			s.mu.Unlock()
 		}
 		if all := m.GetAnswers(); all != nil {
@@ -164,6 +178,9 @@ func (s *Stream) received(m *holdfastv1.ServerMessage) {
 		if tell != nil && gone.GetCause() == holdfastv1.Cause_CAUSE_EXPIRED {
 			tell(len(gone.GetIds()))
 		}
+		return
+	}
+	if s.tells(m) {
 		return
 	}
 	seq, err := answers(m)
@@ -189,6 +206,12 @@ func answers(m *holdfastv1.ServerMessage) (uint64, error) {
 		return m.Touched.GetSeq(), nil
 	case *holdfastv1.ServerMessage_Closed:
 		return m.Closed.GetSeq(), nil
+	case *holdfastv1.ServerMessage_Written:
+		return m.Written.GetSeq(), nil
+	case *holdfastv1.ServerMessage_Read:
+		return m.Read.GetSeq(), nil
+	case *holdfastv1.ServerMessage_WatchesAdded:
+		return m.WatchesAdded.GetSeq(), nil
 	case *holdfastv1.ServerMessage_Failed:
 		return m.Failed.GetSeq(), refusal(m.Failed.GetError())
 	default:
@@ -204,7 +227,12 @@ func refusal(why *holdfastv1.ErrorDetail) error {
 	switch reason := why.GetReason(); reason { //nolint:exhaustive // all others are for good
 	case holdfastv1.Reason_REASON_SESSION_EXPIRED:
 		return ErrExpired
-	case holdfastv1.Reason_REASON_CLOSING, holdfastv1.Reason_REASON_LAGGING, holdfastv1.Reason_REASON_NO_LEADER,
+	case holdfastv1.Reason_REASON_NO_NODE:
+		return ErrNoEntry
+	case holdfastv1.Reason_REASON_UNIMPLEMENTED:
+		return errNoTree
+	case holdfastv1.Reason_REASON_GAP, holdfastv1.Reason_REASON_WINDOW, // of a write behind one that was refused
+		holdfastv1.Reason_REASON_CLOSING, holdfastv1.Reason_REASON_LAGGING, holdfastv1.Reason_REASON_NO_LEADER,
 		holdfastv1.Reason_REASON_NOT_LEADER, holdfastv1.Reason_REASON_STOPPING,
 		holdfastv1.Reason_REASON_OUTCOME_UNKNOWN:
 		return &RefusedError{After: unavailable}
@@ -219,21 +247,26 @@ func (s *Stream) end(why error) {
 	if s.ended == nil {
 		s.ended = why
 	}
-	asked := s.asked
-	s.asked = map[uint64]func(*holdfastv1.ServerMessage, error){}
+	asked, told := s.asked, s.told
+	s.asked, s.told = map[uint64]func(*holdfastv1.ServerMessage, error){}, nil
 	s.mu.Unlock()
 	for _, answered := range asked {
 		answered(nil, why)
 	}
+	if told != nil {
+		told(why)
+	}
 }
 
 // Open opens a session. Like the SDK it names each open (O2).
-func (s *Stream) Open(timeout time.Duration, done func(Session, error)) {
+func (s *Stream) Open(timeout time.Duration, done func(Session, error)) { s.open(timeout, 0, done) }
+
+func (s *Stream) open(timeout time.Duration, instance uint64, done func(Session, error)) {
 	name := make([]byte, 16)
 	_, _ = rand.Read(name)
 	s.ask(func(seq uint64) *holdfastv1.ClientMessage {
 		return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
-			Seq: seq, Timeout: durationpb.New(timeout), RequestId: name,
+			Seq: seq, Timeout: durationpb.New(timeout), RequestId: name, Instance: instance,
 		}}}
 	}, func(m *holdfastv1.ServerMessage, err error) {
 		if err != nil {
@@ -266,7 +299,7 @@ func (s *Stream) Touch(done func(error)) {
 // End drops the connection.
 func (s *Stream) End() {
 	s.cancel()
-	_ = s.conn.Close()
+	s.leave()
 	s.done.Wait()
 	s.end(ErrEnded)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,6 +17,8 @@ const (
 	zooPing      = 11
 	zooClose     = -11
 	zooPingXid   = -2
+	zooEventXid  = -1
+	zooHeader    = 16 // bytes of an answer's header: xid, zxid, code
 	zooPassword  = 16
 	zooFrame     = 1 << 20
 	zooConnected = 36 // bytes of an answer to a connect request up to the password's end
@@ -34,6 +37,8 @@ type zooConn struct {
 	all map[*zooSession]struct{}
 	// gone is told when the server ends a session's connection; guarded by mu.
 	gone func(sessions int)
+	// watcher is the session of this connection's watches; guarded by mu.
+	watcher *zooSession
 }
 
 func newZooConn(ctx context.Context, address string) *zooConn {
@@ -50,12 +55,18 @@ type zooSession struct {
 	conn     net.Conn
 
 	mu sync.Mutex
-	// xid numbers requests; waiting are those that wait for their answers, in order. Both guarded by mu.
-	xid     int32
-	waiting []func(error)
+	// xid numbers requests; waiting are those that wait for their answers, in order, and pings those that are pings. All
+	// guarded by mu.
+	xid            int32
+	waiting, pings []zooAnswer
 	// ended says why nothing can be asked any more; guarded by mu.
 	ended error
+	// told hears of events; guarded by mu.
+	told func(error)
 }
+
+// zooAnswer takes the answer to a request: what follows its header, valid until it returns.
+type zooAnswer func(body []byte, err error)
 
 // Open opens a session.
 func (c *zooConn) Open(timeout time.Duration, done func(Session, error)) {
@@ -153,14 +164,8 @@ func (c *zooConn) read(s *zooSession) {
 		if b, err = frame(s.conn, b); err != nil {
 			break
 		}
-		s.mu.Lock()
-		var answered func(error)
-		if len(s.waiting) > 0 {
-			answered, s.waiting = s.waiting[0], s.waiting[1:]
-		}
-		s.mu.Unlock()
-		if answered != nil {
-			answered(nil)
+		if err = s.received(b); err != nil {
+			break
 		}
 	}
 	c.mu.Lock()
@@ -176,33 +181,69 @@ func (c *zooConn) read(s *zooSession) {
 func (s *zooSession) end(why error) {
 	s.mu.Lock()
 	s.ended = why
-	waiting := s.waiting
-	s.waiting = nil
+	waiting, told := slices.Concat(s.waiting, s.pings), s.told
+	s.waiting, s.pings = nil, nil
 	s.mu.Unlock()
 	for _, answered := range waiting {
-		answered(why)
+		answered(nil, why)
+	}
+	if told != nil {
+		told(why)
 	}
 	_ = s.conn.Close()
 }
 
+// received handles one message: an answer or an event.
+func (s *zooSession) received(b []byte) error {
+	if len(b) < zooHeader {
+		return fmt.Errorf("message of %d bytes", len(b))
+	}
+	xid, code := int32(binary.BigEndian.Uint32(b)), int32(binary.BigEndian.Uint32(b[12:])) //nolint:gosec // its bits
+	s.mu.Lock()
+	told := s.told
+	queue := &s.waiting
+	if xid == zooPingXid {
+		queue = &s.pings
+	}
+	var answered zooAnswer
+	if xid != zooEventXid && len(*queue) > 0 {
+		answered, *queue = (*queue)[0], (*queue)[1:]
+	}
+	s.mu.Unlock()
+	switch {
+	case answered != nil:
+		answered(b[zooHeader:], zooError(code))
+	case xid == zooEventXid && told != nil:
+		told(nil)
+	}
+	return nil
+}
+
 // ask sends a request that is a header alone.
 func (s *zooSession) ask(kind int32, done func(error)) {
+	s.request(kind, nil, func(_ []byte, err error) { done(err) })
+}
+
+// request sends a request with a body.
+func (s *zooSession) request(kind int32, body []byte, answered zooAnswer) {
 	s.mu.Lock()
 	if err := s.ended; err != nil {
 		s.mu.Unlock()
-		done(err)
+		answered(nil, err)
 		return
 	}
 	xid := int32(zooPingXid)
-	if kind != zooPing {
+	if kind == zooPing {
+		s.pings = append(s.pings, answered)
+	} else {
 		s.xid++
 		xid = s.xid
+		s.waiting = append(s.waiting, answered)
 	}
-	b := binary.BigEndian.AppendUint32(nil, 8)
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, 12+len(body)), uint32(8+len(body)))
 	b = binary.BigEndian.AppendUint32(b, uint32(xid))  //nolint:gosec // its bits
 	b = binary.BigEndian.AppendUint32(b, uint32(kind)) //nolint:gosec // its bits
-	s.waiting = append(s.waiting, done)
-	_, err := s.conn.Write(b) // in order with waiting; a header always fits
+	_, err := s.conn.Write(append(b, body...))         // in order with waiting
 	s.mu.Unlock()
 	if err != nil {
 		_ = s.conn.Close()

@@ -64,8 +64,8 @@ func (r Result) Marks(id session.ID) []history.Mark {
 	return marks
 }
 
-// Check holds events, sorted by time, against I1 to I8, F1 to F4, N1 to N5, liveness after the last fault, and
-// linearizability.
+// Check holds events, sorted by time, against I1 to I8, F1 to F4, N1 to N5, I11, I9, I12, I13 and I15 of the tree in
+// part, liveness after the last fault, and linearizability.
 func Check(events []history.Event, b Bounds) Result {
 	v := &verdict{Result: Result{Checked: make(map[string]int)}}
 	j := judge{newFacts(b), v}
@@ -80,6 +80,8 @@ func Check(events []history.Event, b Bounds) Result {
 	locals{j}.check()
 	modes{j}.check()
 	reads{j}.check()
+	entries{j}.check()
+	watches{judge: j}.check()
 	for _, l := range j.sorted() {
 		promises{j}.check(l)
 		early{j}.check(l)

@@ -17,6 +17,7 @@ type facts struct {
 	leaders
 	clients
 	answers
+	tellings
 }
 
 // clients is what is known of clients beyond their sessions.
@@ -35,8 +36,32 @@ type answers struct {
 	states []history.Event
 	// shown are the answered reads.
 	shown []history.Event
+	// entries are what clients wrote to the tree, and read of it.
+	entries []history.Event
 	// writes are the refused opens, resumes and closes whose refusing node is known.
 	writes []history.Event
+}
+
+// tellings are what watches were told, and what can be known of it.
+type tellings struct {
+	// told are the beginnings of watches and what they were told. grown is what nodes recorded of the watched part of the
+	// tree, and applied what they did to sessions, with their starts. views are reads of the watched part, by clients and
+	// from mirrors.
+	told, grown, applied, views []history.Event
+}
+
+// note files what watches were told, and what happened.
+func (t *tellings) note(e history.Event) {
+	switch e.Kind { //nolint:exhaustive // the other kinds are not about watches
+	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold:
+		t.told = append(t.told, e)
+	case history.TreeGrew:
+		t.grown = append(t.grown, e)
+	case history.NodeStarted, history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
+		t.applied = append(t.applied, e)
+	case history.Viewed, history.Mirrored:
+		t.views = append(t.views, e)
+	}
 }
 
 func newFacts(b Bounds) *facts {
@@ -61,6 +86,7 @@ func newFacts(b Bounds) *facts {
 // note files one event. It judges only what the files cannot hold.
 func (f *facts) note(e history.Event, v *verdict) {
 	f.answers.note(e)
+	f.tellings.note(e)
 	switch e.Kind {
 	case history.FaultBegan:
 		f.beginFault(e)
@@ -96,7 +122,11 @@ func (f *facts) note(e history.Event, v *verdict) {
 		f.local(e.ID).apply(e)
 	case history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
 		f.life(e.ID).apply(e)
+	case history.Wrote, history.WriteLost, history.Looked:
+		f.entries = append(f.entries, e)
 	case history.Digest, history.Wants, history.Shown: // replicas and liveness look for these, answers has filed Shown
+	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold, history.Viewed, history.Mirrored,
+		history.TreeGrew: // tellings has filed them
 	}
 	if e.Kind == history.Refused && e.Op == history.Show && e.Lagging {
 		v.checked("N4 lagging")

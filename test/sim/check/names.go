@@ -13,6 +13,9 @@ func Names() []string {
 		"E5 local", "told moved local", "I7 local", "I7 local order", "context local", "served local", "linear local",
 		"L1 leader change", "L1 no leader", "L1 process", "L6", "L7", "L7 at once", "L7 unknown",
 		"N1", "N1 again", "N1 calm", "N2", "N3", "N4", "N4 elsewhere", "N4 lagging", "R4", "reads served",
+		"I9 stamp", "I9 version", "I9 refused", "I12 absent", "I13 told", "I13 shown", "I15 sequence", "R4 tree",
+		"I11", "I11 record", "I11 one-shot", "I11 one-shot waits", "I11 lost", "I13 before", "I13 view", "I13 mirror",
+		"I11 sessions",
 	}
 }
 

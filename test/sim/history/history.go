@@ -106,6 +106,29 @@ const (
 	Healed
 	// Finished: the run is over.
 	Finished
+
+	// Wrote: a write to the tree was answered, with Entry. WriteLost: its call ended without an answer, and it may have
+	// taken effect, or may still do so.
+	Wrote
+	WriteLost
+	// Looked: a read of the tree was answered, with Entry. Asked is when it was sent.
+	Looked
+
+	// WatchBegan: a watch is in place, and hears of what changes above the stamp in Watched.
+	WatchBegan
+	// WatchHeard: it has heard of a change. WatchLost: it was told that changes up to the stamp may be missing.
+	WatchHeard
+	WatchLost
+	// WatchTold: everything up to the stamp must have been told to the watch before this.
+	WatchTold
+	// Viewed: a read of the watched part of the tree was answered, with Entry.
+	Viewed
+	// Mirrored: a mirror of the watched part was read, with Entry, whose Stamp is the mirror's. Watched has the mirror's
+	// name, and the stamp that the reader has waited for.
+	Mirrored
+	// TreeGrew: node Who has applied the entry at Index, which changed the watched part of the tree. Recorded from
+	// node.Options.Tree, for the first node that applies the entry.
+	TreeGrew
 )
 
 // String returns the kind in words.
@@ -118,7 +141,9 @@ func (k Kind) String() string {
 		"opened locally", "resumed locally", "ended locally", "digest",
 		"applied its first entry of", "starts", "stopped", "heard", "decides to end", "begins a tracker of",
 		"connections reset", "has stood", "is refused", "is refused no more",
-		"fault begins", "fault ends", "healed", "finished",
+		"fault begins", "fault ends", "healed", "finished", "wrote", "lost sight of a write", "looked",
+		"watch begins", "watch heard", "watch was told LOST", "watch was told everything", "viewed", "mirror showed",
+		"tree grew",
 	}
 	if int(k) >= len(names) {
 		k = 0
@@ -186,7 +211,12 @@ type Event struct {
 	Lagging bool
 	// Clean is set on FaultBegan.
 	Clean bool
-	Text  string
+	// Entry is set on Wrote, WriteLost, Looked, Viewed and Mirrored.
+	Entry *Entry
+	// Watched is set on WatchBegan, WatchHeard, WatchLost, WatchTold and Mirrored, Grown on TreeGrew.
+	Watched *Watched
+	Grown   *Grown
+	Text    string
 }
 
 // Line returns an event as one line.

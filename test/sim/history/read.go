@@ -37,7 +37,7 @@ func (r *Read) String() string {
 	return b.String()
 }
 
-// told returns what a node told about itself, and what it showed, as the middle of a line.
+// told returns what a node told about itself, what it showed, and what it told a watch, as the middle of a line.
 func told(e Event) string {
 	text := ""
 	if e.State != (session.NodeState{}) {
@@ -45,6 +45,12 @@ func told(e Event) string {
 	}
 	if e.Read != nil {
 		text += e.Read.String()
+	}
+	if e.Entry != nil {
+		text += fmt.Sprintf(" %+v", *e.Entry)
+	}
+	if e.Watched != nil {
+		text += fmt.Sprintf(" %s: %s", e.Watched.Name, e.Watched)
 	}
 	return text
 }

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/fuzz/bound"
+	"holdfast/tree"
 )
 
 // Sleep waits for d, or returns the error of ctx when ctx ends first.
@@ -41,6 +42,7 @@ func Certificate(id session.ID) session.Certificate {
 	return session.Certificate{
 		ID: id, Cause: session.CauseExpired, LastTouchAge: 4 * time.Second, Owner: 2, Term: 3, Index: 4,
 		Credited: time.Second, EndedAt: session.TimeOfMS(77),
+		Left: session.Left{Applied: 9, Floor: 8, Instance: 1 << 63, Ephemerals: 7, Will: tree.WillRefused},
 	}
 }
 
@@ -75,5 +77,5 @@ func OfMessage() bound.Cost { return bound.Cost{PerByte: 1 << 10, Fixed: 512 << 
 
 // StateOf returns the state of a read-only node at an index.
 func StateOf(index uint64) session.NodeState {
-	return session.NodeState{Node: 3, Mode: session.ModeReadOnly, Index: index}
+	return session.NodeState{Node: 3, Mode: session.ModeReadOnly, Index: index, FeatureLevel: 1, ComingLevel: 2}
 }

@@ -73,11 +73,71 @@ func (Cause) EnumDescriptor() ([]byte, []int) {
 	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{0}
 }
 
+// WillFate is what became of a session's will.
+type WillFate int32
+
+const (
+	// There was none.
+	WillFate_WILL_FATE_UNSPECIFIED WillFate = 0
+	WillFate_WILL_FATE_CARRIED_OUT WillFate = 1
+	WillFate_WILL_FATE_REFUSED     WillFate = 2
+	// The session was closed, and the will was for its expiry.
+	WillFate_WILL_FATE_DROPPED WillFate = 3
+)
+
+// Enum value maps for WillFate.
+var (
+	WillFate_name = map[int32]string{
+		0: "WILL_FATE_UNSPECIFIED",
+		1: "WILL_FATE_CARRIED_OUT",
+		2: "WILL_FATE_REFUSED",
+		3: "WILL_FATE_DROPPED",
+	}
+	WillFate_value = map[string]int32{
+		"WILL_FATE_UNSPECIFIED": 0,
+		"WILL_FATE_CARRIED_OUT": 1,
+		"WILL_FATE_REFUSED":     2,
+		"WILL_FATE_DROPPED":     3,
+	}
+)
+
+func (x WillFate) Enum() *WillFate {
+	p := new(WillFate)
+	*p = x
+	return p
+}
+
+func (x WillFate) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WillFate) Descriptor() protoreflect.EnumDescriptor {
+	return file_holdfast_log_v1_log_proto_enumTypes[1].Descriptor()
+}
+
+func (WillFate) Type() protoreflect.EnumType {
+	return &file_holdfast_log_v1_log_proto_enumTypes[1]
+}
+
+func (x WillFate) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WillFate.Descriptor instead.
+func (WillFate) EnumDescriptor() ([]byte, []int) {
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{1}
+}
+
 // Entry is the payload of one Raft entry: commands that are applied in their order, each with a result of its own. On
 // disk the message follows the byte 0x01 (the version) and its CRC-32C (4 bytes, little-endian).
 type Entry struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Commands      []*Command             `protobuf:"bytes,1,rep,name=commands,proto3" json:"commands,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least one, before log version 3.
+	Commands []*Command `protobuf:"bytes,1,rep,name=commands,proto3" json:"commands,omitempty"`
+	// What the leader's clocks showed when it put the entry together (D3); from log version 3 on. Its wall clock, in
+	// milliseconds since 1970, and the log clock in milliseconds. The state keeps the largest log clock.
+	WallMs        uint64 `protobuf:"varint,2,opt,name=wall_ms,json=wallMs,proto3" json:"wall_ms,omitempty"`
+	ClockMs       uint64 `protobuf:"varint,3,opt,name=clock_ms,json=clockMs,proto3" json:"clock_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -119,6 +179,20 @@ func (x *Entry) GetCommands() []*Command {
 	return nil
 }
 
+func (x *Entry) GetWallMs() uint64 {
+	if x != nil {
+		return x.WallMs
+	}
+	return 0
+}
+
+func (x *Entry) GetClockMs() uint64 {
+	if x != nil {
+		return x.ClockMs
+	}
+	return 0
+}
+
 type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Command:
@@ -133,6 +207,10 @@ type Command struct {
 	//	*Command_SetCapacity
 	//	*Command_MoveSessions
 	//	*Command_SetLogVersion
+	//	*Command_Write
+	//	*Command_Void
+	//	*Command_Acknowledge
+	//	*Command_Reap
 	Command       isCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -265,6 +343,42 @@ func (x *Command) GetSetLogVersion() *SetLogVersion {
 	return nil
 }
 
+func (x *Command) GetWrite() *Write {
+	if x != nil {
+		if x, ok := x.Command.(*Command_Write); ok {
+			return x.Write
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetVoid() *Void {
+	if x != nil {
+		if x, ok := x.Command.(*Command_Void); ok {
+			return x.Void
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetAcknowledge() *Acknowledge {
+	if x != nil {
+		if x, ok := x.Command.(*Command_Acknowledge); ok {
+			return x.Acknowledge
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetReap() *Reap {
+	if x != nil {
+		if x, ok := x.Command.(*Command_Reap); ok {
+			return x.Reap
+		}
+	}
+	return nil
+}
+
 type isCommand_Command interface {
 	isCommand_Command()
 }
@@ -309,6 +423,23 @@ type Command_SetLogVersion struct {
 	SetLogVersion *SetLogVersion `protobuf:"bytes,16,opt,name=set_log_version,json=setLogVersion,proto3,oneof"`
 }
 
+type Command_Write struct {
+	// From log version 3 on.
+	Write *Write `protobuf:"bytes,17,opt,name=write,proto3,oneof"`
+}
+
+type Command_Void struct {
+	Void *Void `protobuf:"bytes,18,opt,name=void,proto3,oneof"`
+}
+
+type Command_Acknowledge struct {
+	Acknowledge *Acknowledge `protobuf:"bytes,19,opt,name=acknowledge,proto3,oneof"`
+}
+
+type Command_Reap struct {
+	Reap *Reap `protobuf:"bytes,20,opt,name=reap,proto3,oneof"`
+}
+
 func (*Command_OpenSession) isCommand_Command() {}
 
 func (*Command_MoveSession) isCommand_Command() {}
@@ -329,6 +460,14 @@ func (*Command_MoveSessions) isCommand_Command() {}
 
 func (*Command_SetLogVersion) isCommand_Command() {}
 
+func (*Command_Write) isCommand_Command() {}
+
+func (*Command_Void) isCommand_Command() {}
+
+func (*Command_Acknowledge) isCommand_Command() {}
+
+func (*Command_Reap) isCommand_Command() {}
+
 // OpenSession makes a session; the state machine assigns its id and attachment (O1, O2).
 type OpenSession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -340,7 +479,10 @@ type OpenSession struct {
 	// Sorted by key; keys are distinct.
 	Labels []*Label `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty"`
 	// 16 bytes.
-	RequestId     []byte `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId []byte `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The process that opens the session, which has then made attempt 0 (X5). 0: the session may not write before its
+	// first move. From log version 3 on.
+	Instance      uint64 `protobuf:"fixed64,6,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -408,6 +550,13 @@ func (x *OpenSession) GetRequestId() []byte {
 		return x.RequestId
 	}
 	return nil
+}
+
+func (x *OpenSession) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
 }
 
 type Label struct {
@@ -825,7 +974,13 @@ type Configure struct {
 	// 32 random bytes, which become the cluster's key if it has none yet.
 	ClusterKey []byte `protobuf:"bytes,1,opt,name=cluster_key,json=clusterKey,proto3" json:"cluster_key,omitempty"`
 	// Random, so that no two proposals have the same bytes.
-	Nonce         uint64 `protobuf:"fixed64,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Nonce uint64 `protobuf:"fixed64,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// The feature level that the leader raises the cluster to (W8): 0 for none, 1 with the tree. The state ignores one
+	// below its own, and a raise in an entry of another term than this one. From log version 3 on.
+	Level uint32 `protobuf:"varint,3,opt,name=level,proto3" json:"level,omitempty"`
+	Term  uint64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	// From level 1 on, in every Configure.
+	Limits        *TreeLimits `protobuf:"bytes,5,opt,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -872,6 +1027,27 @@ func (x *Configure) GetNonce() uint64 {
 		return x.Nonce
 	}
 	return 0
+}
+
+func (x *Configure) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *Configure) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Configure) GetLimits() *TreeLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
 }
 
 // ClaimIDs moves the mark of a node by a number of ids, which no session and no other claim ever gets (O3).
@@ -947,7 +1123,8 @@ type UpgradeSession struct {
 	Labels []*Label `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty"`
 	// When the session was opened, in milliseconds since 2026-01-01 UTC.
 	Ms uint64 `protobuf:"varint,4,opt,name=ms,proto3" json:"ms,omitempty"`
-	// Instance and attempt of the session's newest resume, both 0 when there was none (M1).
+	// Instance and attempt of the session's newest resume, both 0 when there was none (M1). From log version 3 on the
+	// opener's instance with attempt 0 when there was none (X5).
 	Instance uint64 `protobuf:"fixed64,5,opt,name=instance,proto3" json:"instance,omitempty"`
 	Attempt  uint64 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The index that the session's node had applied when the upgrade began. A session that this upgrade has made global
@@ -1096,7 +1273,7 @@ func (x *SetCapacity) GetMaxStateBytes() uint64 {
 // and writes what came with that version only afterwards or when it knows the same of all members.
 type SetLogVersion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 2 has SetLogVersion and MoveSessions.
+	// 2 has SetLogVersion and MoveSessions, 3 the tree: what tree.proto has, and clocks in entries.
 	Version       uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1150,6 +1327,8 @@ type Record struct {
 	//	*Record_Certificate
 	//	*Record_OpenRequest
 	//	*Record_Trailer
+	//	*Record_Writer
+	//	*Record_TreeEntry
 	Record        isRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1246,6 +1425,24 @@ func (x *Record) GetTrailer() *Trailer {
 	return nil
 }
 
+func (x *Record) GetWriter() *Writer {
+	if x != nil {
+		if x, ok := x.Record.(*Record_Writer); ok {
+			return x.Writer
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetTreeEntry() *TreeEntry {
+	if x != nil {
+		if x, ok := x.Record.(*Record_TreeEntry); ok {
+			return x.TreeEntry
+		}
+	}
+	return nil
+}
+
 type isRecord_Record interface {
 	isRecord_Record()
 }
@@ -1274,6 +1471,15 @@ type Record_Trailer struct {
 	Trailer *Trailer `protobuf:"bytes,6,opt,name=trailer,proto3,oneof"`
 }
 
+type Record_Writer struct {
+	// From version 4 of the header on, after the sessions.
+	Writer *Writer `protobuf:"bytes,7,opt,name=writer,proto3,oneof"`
+}
+
+type Record_TreeEntry struct {
+	TreeEntry *TreeEntry `protobuf:"bytes,8,opt,name=tree_entry,json=treeEntry,proto3,oneof"`
+}
+
 func (*Record_Header) isRecord_Record() {}
 
 func (*Record_Session) isRecord_Record() {}
@@ -1286,9 +1492,13 @@ func (*Record_OpenRequest) isRecord_Record() {}
 
 func (*Record_Trailer) isRecord_Record() {}
 
+func (*Record_Writer) isRecord_Record() {}
+
+func (*Record_TreeEntry) isRecord_Record() {}
+
 type Header struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 1; 2 with a capacity; 3 with a log version, and with a capacity or without.
+	// 1; 2 with a capacity; 3 with a log version, and with a capacity or without; 4 with a tree.
 	Version uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Index of the newest entry, term of the newest command.
 	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
@@ -1302,7 +1512,11 @@ type Header struct {
 	MaxSessions   uint64 `protobuf:"varint,7,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
 	MaxStateBytes uint64 `protobuf:"varint,8,opt,name=max_state_bytes,json=maxStateBytes,proto3" json:"max_state_bytes,omitempty"`
 	// The highest of SetLogVersion; from version 3 on.
-	LogVersion    uint32 `protobuf:"varint,9,opt,name=log_version,json=logVersion,proto3" json:"log_version,omitempty"`
+	LogVersion uint32 `protobuf:"varint,9,opt,name=log_version,json=logVersion,proto3" json:"log_version,omitempty"`
+	// The feature level, the log clock in milliseconds, and the limits of the tree; from version 4 on.
+	Level         uint32      `protobuf:"varint,10,opt,name=level,proto3" json:"level,omitempty"`
+	ClockMs       uint64      `protobuf:"varint,11,opt,name=clock_ms,json=clockMs,proto3" json:"clock_ms,omitempty"`
+	Limits        *TreeLimits `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1398,6 +1612,27 @@ func (x *Header) GetLogVersion() uint32 {
 		return x.LogVersion
 	}
 	return 0
+}
+
+func (x *Header) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *Header) GetClockMs() uint64 {
+	if x != nil {
+		return x.ClockMs
+	}
+	return 0
+}
+
+func (x *Header) GetLimits() *TreeLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
 }
 
 type Session struct {
@@ -1573,8 +1808,15 @@ type Certificate struct {
 	CreditedMs           uint64 `protobuf:"varint,7,opt,name=credited_ms,json=creditedMs,proto3" json:"credited_ms,omitempty"`
 	Index                uint64 `protobuf:"varint,8,opt,name=index,proto3" json:"index,omitempty"`
 	Ms                   uint64 `protobuf:"varint,9,opt,name=ms,proto3" json:"ms,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// What became of the session's writes (X9), and of its entries (U1, U3); from log version 3 on. The newest number that
+	// was taken, the number up to which results are gone, the newest instance, and the ephemerals that were removed.
+	Applied       uint64   `protobuf:"varint,10,opt,name=applied,proto3" json:"applied,omitempty"`
+	Floor         uint64   `protobuf:"varint,11,opt,name=floor,proto3" json:"floor,omitempty"`
+	Instance      uint64   `protobuf:"fixed64,12,opt,name=instance,proto3" json:"instance,omitempty"`
+	Ephemerals    uint64   `protobuf:"varint,13,opt,name=ephemerals,proto3" json:"ephemerals,omitempty"`
+	Will          WillFate `protobuf:"varint,14,opt,name=will,proto3,enum=holdfast.log.v1.WillFate" json:"will,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Certificate) Reset() {
@@ -1668,6 +1910,41 @@ func (x *Certificate) GetMs() uint64 {
 		return x.Ms
 	}
 	return 0
+}
+
+func (x *Certificate) GetApplied() uint64 {
+	if x != nil {
+		return x.Applied
+	}
+	return 0
+}
+
+func (x *Certificate) GetFloor() uint64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+func (x *Certificate) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *Certificate) GetEphemerals() uint64 {
+	if x != nil {
+		return x.Ephemerals
+	}
+	return 0
+}
+
+func (x *Certificate) GetWill() WillFate {
+	if x != nil {
+		return x.Will
+	}
+	return WillFate_WILL_FATE_UNSPECIFIED
 }
 
 // OpenRequest is a remembered request id (O2).
@@ -1791,9 +2068,11 @@ var File_holdfast_log_v1_log_proto protoreflect.FileDescriptor
 
 const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/log/v1/log.proto\x12\x0fholdfast.log.v1\"=\n" +
+	"\x19holdfast/log/v1/log.proto\x12\x0fholdfast.log.v1\x1a\x1aholdfast/log/v1/tree.proto\"q\n" +
 	"\x05Entry\x124\n" +
-	"\bcommands\x18\x01 \x03(\v2\x18.holdfast.log.v1.CommandR\bcommands\"\xc4\x05\n" +
+	"\bcommands\x18\x01 \x03(\v2\x18.holdfast.log.v1.CommandR\bcommands\x12\x17\n" +
+	"\awall_ms\x18\x02 \x01(\x04R\x06wallMs\x12\x19\n" +
+	"\bclock_ms\x18\x03 \x01(\x04R\aclockMs\"\x90\a\n" +
 	"\aCommand\x12A\n" +
 	"\fopen_session\x18\x01 \x01(\v2\x1c.holdfast.log.v1.OpenSessionH\x00R\vopenSession\x12A\n" +
 	"\fmove_session\x18\x02 \x01(\v2\x1c.holdfast.log.v1.MoveSessionH\x00R\vmoveSession\x12G\n" +
@@ -1804,8 +2083,12 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\x0fupgrade_session\x18\r \x01(\v2\x1f.holdfast.log.v1.UpgradeSessionH\x00R\x0eupgradeSession\x12A\n" +
 	"\fset_capacity\x18\x0e \x01(\v2\x1c.holdfast.log.v1.SetCapacityH\x00R\vsetCapacity\x12D\n" +
 	"\rmove_sessions\x18\x0f \x01(\v2\x1d.holdfast.log.v1.MoveSessionsH\x00R\fmoveSessions\x12H\n" +
-	"\x0fset_log_version\x18\x10 \x01(\v2\x1e.holdfast.log.v1.SetLogVersionH\x00R\rsetLogVersionB\t\n" +
-	"\acommand\"\x9f\x01\n" +
+	"\x0fset_log_version\x18\x10 \x01(\v2\x1e.holdfast.log.v1.SetLogVersionH\x00R\rsetLogVersion\x12.\n" +
+	"\x05write\x18\x11 \x01(\v2\x16.holdfast.log.v1.WriteH\x00R\x05write\x12+\n" +
+	"\x04void\x18\x12 \x01(\v2\x15.holdfast.log.v1.VoidH\x00R\x04void\x12@\n" +
+	"\vacknowledge\x18\x13 \x01(\v2\x1c.holdfast.log.v1.AcknowledgeH\x00R\vacknowledge\x12+\n" +
+	"\x04reap\x18\x14 \x01(\v2\x15.holdfast.log.v1.ReapH\x00R\x04reapB\t\n" +
+	"\acommand\"\xbb\x01\n" +
 	"\vOpenSession\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
 	"\x02ms\x18\x02 \x01(\x04R\x02ms\x12\x1d\n" +
@@ -1813,7 +2096,8 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"timeout_ms\x18\x03 \x01(\rR\ttimeoutMs\x12.\n" +
 	"\x06labels\x18\x04 \x03(\v2\x16.holdfast.log.v1.LabelR\x06labels\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\fR\trequestId\"/\n" +
+	"request_id\x18\x05 \x01(\fR\trequestId\x12\x1a\n" +
+	"\binstance\x18\x06 \x01(\x06R\binstance\"/\n" +
 	"\x05Label\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\xa0\x01\n" +
@@ -1845,11 +2129,14 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"attachment\x125\n" +
 	"\x18last_touch_age_ms_plus_1\x18\x03 \x01(\rR\x13lastTouchAgeMsPlus1\"0\n" +
 	"\x0eForgetRequests\x12\x1e\n" +
-	"\vup_to_index\x18\x01 \x01(\x04R\tupToIndex\"B\n" +
+	"\vup_to_index\x18\x01 \x01(\x04R\tupToIndex\"\xa1\x01\n" +
 	"\tConfigure\x12\x1f\n" +
 	"\vcluster_key\x18\x01 \x01(\fR\n" +
 	"clusterKey\x12\x14\n" +
-	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\"D\n" +
+	"\x05nonce\x18\x02 \x01(\x06R\x05nonce\x12\x14\n" +
+	"\x05level\x18\x03 \x01(\rR\x05level\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\x04R\x04term\x123\n" +
+	"\x06limits\x18\x05 \x01(\v2\x1b.holdfast.log.v1.TreeLimitsR\x06limits\"D\n" +
 	"\bClaimIDs\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
 	"\x02ms\x18\x02 \x01(\x04R\x02ms\x12\x14\n" +
@@ -1868,15 +2155,18 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\fmax_sessions\x18\x01 \x01(\x04R\vmaxSessions\x12&\n" +
 	"\x0fmax_state_bytes\x18\x02 \x01(\x04R\rmaxStateBytes\")\n" +
 	"\rSetLogVersion\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\rR\aversion\"\xe3\x02\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\"\xd3\x03\n" +
 	"\x06Record\x121\n" +
 	"\x06header\x18\x01 \x01(\v2\x17.holdfast.log.v1.HeaderH\x00R\x06header\x124\n" +
 	"\asession\x18\x02 \x01(\v2\x18.holdfast.log.v1.SessionH\x00R\asession\x12+\n" +
 	"\x04mark\x18\x03 \x01(\v2\x15.holdfast.log.v1.MarkH\x00R\x04mark\x12@\n" +
 	"\vcertificate\x18\x04 \x01(\v2\x1c.holdfast.log.v1.CertificateH\x00R\vcertificate\x12A\n" +
 	"\fopen_request\x18\x05 \x01(\v2\x1c.holdfast.log.v1.OpenRequestH\x00R\vopenRequest\x124\n" +
-	"\atrailer\x18\x06 \x01(\v2\x18.holdfast.log.v1.TrailerH\x00R\atrailerB\b\n" +
-	"\x06record\"\x9d\x02\n" +
+	"\atrailer\x18\x06 \x01(\v2\x18.holdfast.log.v1.TrailerH\x00R\atrailer\x121\n" +
+	"\x06writer\x18\a \x01(\v2\x17.holdfast.log.v1.WriterH\x00R\x06writer\x12;\n" +
+	"\n" +
+	"tree_entry\x18\b \x01(\v2\x1a.holdfast.log.v1.TreeEntryH\x00R\ttreeEntryB\b\n" +
+	"\x06record\"\x83\x03\n" +
 	"\x06Header\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
@@ -1890,7 +2180,11 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\fmax_sessions\x18\a \x01(\x04R\vmaxSessions\x12&\n" +
 	"\x0fmax_state_bytes\x18\b \x01(\x04R\rmaxStateBytes\x12\x1f\n" +
 	"\vlog_version\x18\t \x01(\rR\n" +
-	"logVersion\"\x94\x02\n" +
+	"logVersion\x12\x14\n" +
+	"\x05level\x18\n" +
+	" \x01(\rR\x05level\x12\x19\n" +
+	"\bclock_ms\x18\v \x01(\x04R\aclockMs\x123\n" +
+	"\x06limits\x18\f \x01(\v2\x1b.holdfast.log.v1.TreeLimitsR\x06limits\"\x94\x02\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x1e\n" +
 	"\n" +
@@ -1906,7 +2200,7 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\x06labels\x18\t \x03(\v2\x16.holdfast.log.v1.LabelR\x06labels\"*\n" +
 	"\x04Mark\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\x06R\x02id\"\x8b\x02\n" +
+	"\x02id\x18\x02 \x01(\x06R\x02id\"\xa6\x03\n" +
 	"\vCertificate\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x06R\x02id\x12,\n" +
@@ -1917,7 +2211,15 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\vcredited_ms\x18\a \x01(\x04R\n" +
 	"creditedMs\x12\x14\n" +
 	"\x05index\x18\b \x01(\x04R\x05index\x12\x0e\n" +
-	"\x02ms\x18\t \x01(\x04R\x02ms\"a\n" +
+	"\x02ms\x18\t \x01(\x04R\x02ms\x12\x18\n" +
+	"\aapplied\x18\n" +
+	" \x01(\x04R\aapplied\x12\x14\n" +
+	"\x05floor\x18\v \x01(\x04R\x05floor\x12\x1a\n" +
+	"\binstance\x18\f \x01(\x06R\binstance\x12\x1e\n" +
+	"\n" +
+	"ephemerals\x18\r \x01(\x04R\n" +
+	"ephemerals\x12-\n" +
+	"\x04will\x18\x0e \x01(\x0e2\x19.holdfast.log.v1.WillFateR\x04will\"a\n" +
 	"\vOpenRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1d\n" +
@@ -1930,7 +2232,12 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCAUSE_CLOSED\x10\x01\x12\x11\n" +
-	"\rCAUSE_EXPIRED\x10\x02B&Z$holdfast/proto/holdfast/log/v1;logv1b\x06proto3"
+	"\rCAUSE_EXPIRED\x10\x02*n\n" +
+	"\bWillFate\x12\x19\n" +
+	"\x15WILL_FATE_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15WILL_FATE_CARRIED_OUT\x10\x01\x12\x15\n" +
+	"\x11WILL_FATE_REFUSED\x10\x02\x12\x15\n" +
+	"\x11WILL_FATE_DROPPED\x10\x03B&Z$holdfast/proto/holdfast/log/v1;logv1b\x06proto3"
 
 var (
 	file_holdfast_log_v1_log_proto_rawDescOnce sync.Once
@@ -1944,61 +2251,78 @@ func file_holdfast_log_v1_log_proto_rawDescGZIP() []byte {
 	return file_holdfast_log_v1_log_proto_rawDescData
 }
 
-var file_holdfast_log_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_holdfast_log_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_holdfast_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_holdfast_log_v1_log_proto_goTypes = []any{
 	(Cause)(0),             // 0: holdfast.log.v1.Cause
-	(*Entry)(nil),          // 1: holdfast.log.v1.Entry
-	(*Command)(nil),        // 2: holdfast.log.v1.Command
-	(*OpenSession)(nil),    // 3: holdfast.log.v1.OpenSession
-	(*Label)(nil),          // 4: holdfast.log.v1.Label
-	(*MoveSession)(nil),    // 5: holdfast.log.v1.MoveSession
-	(*MoveSessions)(nil),   // 6: holdfast.log.v1.MoveSessions
-	(*CloseSessions)(nil),  // 7: holdfast.log.v1.CloseSessions
-	(*Closing)(nil),        // 8: holdfast.log.v1.Closing
-	(*ForgetRequests)(nil), // 9: holdfast.log.v1.ForgetRequests
-	(*Configure)(nil),      // 10: holdfast.log.v1.Configure
-	(*ClaimIDs)(nil),       // 11: holdfast.log.v1.ClaimIDs
-	(*UpgradeSession)(nil), // 12: holdfast.log.v1.UpgradeSession
-	(*SetCapacity)(nil),    // 13: holdfast.log.v1.SetCapacity
-	(*SetLogVersion)(nil),  // 14: holdfast.log.v1.SetLogVersion
-	(*Record)(nil),         // 15: holdfast.log.v1.Record
-	(*Header)(nil),         // 16: holdfast.log.v1.Header
-	(*Session)(nil),        // 17: holdfast.log.v1.Session
-	(*Mark)(nil),           // 18: holdfast.log.v1.Mark
-	(*Certificate)(nil),    // 19: holdfast.log.v1.Certificate
-	(*OpenRequest)(nil),    // 20: holdfast.log.v1.OpenRequest
-	(*Trailer)(nil),        // 21: holdfast.log.v1.Trailer
+	(WillFate)(0),          // 1: holdfast.log.v1.WillFate
+	(*Entry)(nil),          // 2: holdfast.log.v1.Entry
+	(*Command)(nil),        // 3: holdfast.log.v1.Command
+	(*OpenSession)(nil),    // 4: holdfast.log.v1.OpenSession
+	(*Label)(nil),          // 5: holdfast.log.v1.Label
+	(*MoveSession)(nil),    // 6: holdfast.log.v1.MoveSession
+	(*MoveSessions)(nil),   // 7: holdfast.log.v1.MoveSessions
+	(*CloseSessions)(nil),  // 8: holdfast.log.v1.CloseSessions
+	(*Closing)(nil),        // 9: holdfast.log.v1.Closing
+	(*ForgetRequests)(nil), // 10: holdfast.log.v1.ForgetRequests
+	(*Configure)(nil),      // 11: holdfast.log.v1.Configure
+	(*ClaimIDs)(nil),       // 12: holdfast.log.v1.ClaimIDs
+	(*UpgradeSession)(nil), // 13: holdfast.log.v1.UpgradeSession
+	(*SetCapacity)(nil),    // 14: holdfast.log.v1.SetCapacity
+	(*SetLogVersion)(nil),  // 15: holdfast.log.v1.SetLogVersion
+	(*Record)(nil),         // 16: holdfast.log.v1.Record
+	(*Header)(nil),         // 17: holdfast.log.v1.Header
+	(*Session)(nil),        // 18: holdfast.log.v1.Session
+	(*Mark)(nil),           // 19: holdfast.log.v1.Mark
+	(*Certificate)(nil),    // 20: holdfast.log.v1.Certificate
+	(*OpenRequest)(nil),    // 21: holdfast.log.v1.OpenRequest
+	(*Trailer)(nil),        // 22: holdfast.log.v1.Trailer
+	(*Write)(nil),          // 23: holdfast.log.v1.Write
+	(*Void)(nil),           // 24: holdfast.log.v1.Void
+	(*Acknowledge)(nil),    // 25: holdfast.log.v1.Acknowledge
+	(*Reap)(nil),           // 26: holdfast.log.v1.Reap
+	(*TreeLimits)(nil),     // 27: holdfast.log.v1.TreeLimits
+	(*Writer)(nil),         // 28: holdfast.log.v1.Writer
+	(*TreeEntry)(nil),      // 29: holdfast.log.v1.TreeEntry
 }
 var file_holdfast_log_v1_log_proto_depIdxs = []int32{
-	2,  // 0: holdfast.log.v1.Entry.commands:type_name -> holdfast.log.v1.Command
-	3,  // 1: holdfast.log.v1.Command.open_session:type_name -> holdfast.log.v1.OpenSession
-	5,  // 2: holdfast.log.v1.Command.move_session:type_name -> holdfast.log.v1.MoveSession
-	7,  // 3: holdfast.log.v1.Command.close_sessions:type_name -> holdfast.log.v1.CloseSessions
-	9,  // 4: holdfast.log.v1.Command.forget_requests:type_name -> holdfast.log.v1.ForgetRequests
-	10, // 5: holdfast.log.v1.Command.configure:type_name -> holdfast.log.v1.Configure
-	11, // 6: holdfast.log.v1.Command.claim_ids:type_name -> holdfast.log.v1.ClaimIDs
-	12, // 7: holdfast.log.v1.Command.upgrade_session:type_name -> holdfast.log.v1.UpgradeSession
-	13, // 8: holdfast.log.v1.Command.set_capacity:type_name -> holdfast.log.v1.SetCapacity
-	6,  // 9: holdfast.log.v1.Command.move_sessions:type_name -> holdfast.log.v1.MoveSessions
-	14, // 10: holdfast.log.v1.Command.set_log_version:type_name -> holdfast.log.v1.SetLogVersion
-	4,  // 11: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
-	0,  // 12: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
-	8,  // 13: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
-	4,  // 14: holdfast.log.v1.UpgradeSession.labels:type_name -> holdfast.log.v1.Label
-	16, // 15: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
-	17, // 16: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
-	18, // 17: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
-	19, // 18: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
-	20, // 19: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
-	21, // 20: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
-	4,  // 21: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
-	0,  // 22: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	3,  // 0: holdfast.log.v1.Entry.commands:type_name -> holdfast.log.v1.Command
+	4,  // 1: holdfast.log.v1.Command.open_session:type_name -> holdfast.log.v1.OpenSession
+	6,  // 2: holdfast.log.v1.Command.move_session:type_name -> holdfast.log.v1.MoveSession
+	8,  // 3: holdfast.log.v1.Command.close_sessions:type_name -> holdfast.log.v1.CloseSessions
+	10, // 4: holdfast.log.v1.Command.forget_requests:type_name -> holdfast.log.v1.ForgetRequests
+	11, // 5: holdfast.log.v1.Command.configure:type_name -> holdfast.log.v1.Configure
+	12, // 6: holdfast.log.v1.Command.claim_ids:type_name -> holdfast.log.v1.ClaimIDs
+	13, // 7: holdfast.log.v1.Command.upgrade_session:type_name -> holdfast.log.v1.UpgradeSession
+	14, // 8: holdfast.log.v1.Command.set_capacity:type_name -> holdfast.log.v1.SetCapacity
+	7,  // 9: holdfast.log.v1.Command.move_sessions:type_name -> holdfast.log.v1.MoveSessions
+	15, // 10: holdfast.log.v1.Command.set_log_version:type_name -> holdfast.log.v1.SetLogVersion
+	23, // 11: holdfast.log.v1.Command.write:type_name -> holdfast.log.v1.Write
+	24, // 12: holdfast.log.v1.Command.void:type_name -> holdfast.log.v1.Void
+	25, // 13: holdfast.log.v1.Command.acknowledge:type_name -> holdfast.log.v1.Acknowledge
+	26, // 14: holdfast.log.v1.Command.reap:type_name -> holdfast.log.v1.Reap
+	5,  // 15: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
+	0,  // 16: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
+	9,  // 17: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
+	27, // 18: holdfast.log.v1.Configure.limits:type_name -> holdfast.log.v1.TreeLimits
+	5,  // 19: holdfast.log.v1.UpgradeSession.labels:type_name -> holdfast.log.v1.Label
+	17, // 20: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
+	18, // 21: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
+	19, // 22: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
+	20, // 23: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
+	21, // 24: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
+	22, // 25: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
+	28, // 26: holdfast.log.v1.Record.writer:type_name -> holdfast.log.v1.Writer
+	29, // 27: holdfast.log.v1.Record.tree_entry:type_name -> holdfast.log.v1.TreeEntry
+	27, // 28: holdfast.log.v1.Header.limits:type_name -> holdfast.log.v1.TreeLimits
+	5,  // 29: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
+	0,  // 30: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
+	1,  // 31: holdfast.log.v1.Certificate.will:type_name -> holdfast.log.v1.WillFate
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_log_v1_log_proto_init() }
@@ -2006,6 +2330,7 @@ func file_holdfast_log_v1_log_proto_init() {
 	if File_holdfast_log_v1_log_proto != nil {
 		return
 	}
+	file_holdfast_log_v1_tree_proto_init()
 	file_holdfast_log_v1_log_proto_msgTypes[1].OneofWrappers = []any{
 		(*Command_OpenSession)(nil),
 		(*Command_MoveSession)(nil),
@@ -2017,6 +2342,10 @@ func file_holdfast_log_v1_log_proto_init() {
 		(*Command_SetCapacity)(nil),
 		(*Command_MoveSessions)(nil),
 		(*Command_SetLogVersion)(nil),
+		(*Command_Write)(nil),
+		(*Command_Void)(nil),
+		(*Command_Acknowledge)(nil),
+		(*Command_Reap)(nil),
 	}
 	file_holdfast_log_v1_log_proto_msgTypes[14].OneofWrappers = []any{
 		(*Record_Header)(nil),
@@ -2025,13 +2354,15 @@ func file_holdfast_log_v1_log_proto_init() {
 		(*Record_Certificate)(nil),
 		(*Record_OpenRequest)(nil),
 		(*Record_Trailer)(nil),
+		(*Record_Writer)(nil),
+		(*Record_TreeEntry)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_log_v1_log_proto_rawDesc), len(file_holdfast_log_v1_log_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -26,6 +26,65 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type WriteRefusalReason int32
+
+const (
+	WriteRefusalReason_WRITE_REFUSAL_REASON_UNSPECIFIED WriteRefusalReason = 0
+	// The proposer's queue is full (W7).
+	WriteRefusalReason_WRITE_REFUSAL_REASON_BUSY WriteRefusalReason = 1
+	// An earlier write of the session was refused on this stream, so this one would be a gap (X2).
+	WriteRefusalReason_WRITE_REFUSAL_REASON_GAP WriteRefusalReason = 2
+	// The leader's term has ended.
+	WriteRefusalReason_WRITE_REFUSAL_REASON_NOT_LEADER WriteRefusalReason = 3
+	// The leader's node is stopping.
+	WriteRefusalReason_WRITE_REFUSAL_REASON_STOPPING WriteRefusalReason = 4
+)
+
+// Enum value maps for WriteRefusalReason.
+var (
+	WriteRefusalReason_name = map[int32]string{
+		0: "WRITE_REFUSAL_REASON_UNSPECIFIED",
+		1: "WRITE_REFUSAL_REASON_BUSY",
+		2: "WRITE_REFUSAL_REASON_GAP",
+		3: "WRITE_REFUSAL_REASON_NOT_LEADER",
+		4: "WRITE_REFUSAL_REASON_STOPPING",
+	}
+	WriteRefusalReason_value = map[string]int32{
+		"WRITE_REFUSAL_REASON_UNSPECIFIED": 0,
+		"WRITE_REFUSAL_REASON_BUSY":        1,
+		"WRITE_REFUSAL_REASON_GAP":         2,
+		"WRITE_REFUSAL_REASON_NOT_LEADER":  3,
+		"WRITE_REFUSAL_REASON_STOPPING":    4,
+	}
+)
+
+func (x WriteRefusalReason) Enum() *WriteRefusalReason {
+	p := new(WriteRefusalReason)
+	*p = x
+	return p
+}
+
+func (x WriteRefusalReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WriteRefusalReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_holdfast_peer_v1_peer_proto_enumTypes[0].Descriptor()
+}
+
+func (WriteRefusalReason) Type() protoreflect.EnumType {
+	return &file_holdfast_peer_v1_peer_proto_enumTypes[0]
+}
+
+func (x WriteRefusalReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WriteRefusalReason.Descriptor instead.
+func (WriteRefusalReason) EnumDescriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{0}
+}
+
 type LearnerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -267,11 +326,14 @@ type Hello struct {
 	Stream uint64 `protobuf:"varint,4,opt,name=stream,proto3" json:"stream,omitempty"`
 	// Identity of the node's data directory. The leader's newest configuration must name the same directory.
 	Directory uint64 `protobuf:"fixed64,5,opt,name=directory,proto3" json:"directory,omitempty"`
-	// The newest form of log entries that the node reads: 0 from a release without this field, 1 with SetCapacity.
+	// The newest form of log entries that the node reads: 0 from a release without this field, 1 with SetCapacity and
+	// resumes that name an attachment, 2 with SetLogVersion and MoveSessions.
 	LogVersion uint32 `protobuf:"varint,6,opt,name=log_version,json=logVersion,proto3" json:"log_version,omitempty"`
-	// The newest form of messages between nodes that the node reads: 0 from a release without this field, 1 with Requests
-	// and Replies.
-	PeerVersion   uint32 `protobuf:"varint,7,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
+	// The newest form of messages between nodes that the node reads: 0 from a release without this field, 1 with
+	// Requests, Replies, ResumesRequest and Moved.
+	PeerVersion uint32 `protobuf:"varint,7,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
+	// The feature level that the node offers (W8): what its release can do. 0 from a release without this field.
+	FeatureLevel  uint32 `protobuf:"varint,8,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,12 +417,21 @@ func (x *Hello) GetPeerVersion() uint32 {
 	return 0
 }
 
+func (x *Hello) GetFeatureLevel() uint32 {
+	if x != nil {
+		return x.FeatureLevel
+	}
+	return 0
+}
+
 type Welcome struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Term   uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
 	Leader uint32                 `protobuf:"varint,2,opt,name=leader,proto3" json:"leader,omitempty"`
 	// As in Hello.
-	PeerVersion   uint32 `protobuf:"varint,3,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
+	PeerVersion uint32 `protobuf:"varint,3,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
+	// The cluster's feature level as the leader has applied it. A node that offers less ends the stream.
+	FeatureLevel  uint32 `protobuf:"varint,4,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -416,6 +487,13 @@ func (x *Welcome) GetPeerVersion() uint32 {
 	return 0
 }
 
+func (x *Welcome) GetFeatureLevel() uint32 {
+	if x != nil {
+		return x.FeatureLevel
+	}
+	return 0
+}
+
 // Heartbeat is the leader's part of a round (R1).
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -438,7 +516,9 @@ type Heartbeat struct {
 	Compared *Comparison `protobuf:"bytes,12,opt,name=compared,proto3" json:"compared,omitempty"`
 	// The interval between the beginnings of the leader's rounds (R1), 1 ms to 1 min. Absent from a release without this
 	// field.
-	Interval      *durationpb.Duration `protobuf:"bytes,13,opt,name=interval,proto3" json:"interval,omitempty"`
+	Interval *durationpb.Duration `protobuf:"bytes,13,opt,name=interval,proto3" json:"interval,omitempty"`
+	// An index that was committed when the leader sent the heartbeat (G6). 0 from a release without this field.
+	Committed     uint64 `protobuf:"varint,14,opt,name=committed,proto3" json:"committed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -534,6 +614,13 @@ func (x *Heartbeat) GetInterval() *durationpb.Duration {
 		return x.Interval
 	}
 	return nil
+}
+
+func (x *Heartbeat) GetCommitted() uint64 {
+	if x != nil {
+		return x.Committed
+	}
+	return 0
 }
 
 // Comparison is the outcome of a comparison of the voters' digests.
@@ -898,7 +985,8 @@ func (*Request_Upgrade) isRequest_Body() {}
 
 func (*Request_Resumes) isRequest_Body() {}
 
-// Requests are what waits at a learner, in the order in which the leader takes them: 1 to 1,024.
+// Requests are what waits at a learner, in the order in which the leader takes them: 1 to 1,024. No field may be added:
+// its reader refuses a field that it does not know, and the stream ends.
 type Requests struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Requests      []*Request             `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
@@ -943,7 +1031,7 @@ func (x *Requests) GetRequests() []*Request {
 	return nil
 }
 
-// Replies are what waits at a leader: 1 to 1,024.
+// Replies are what waits at a leader: 1 to 1,024. No field may be added, as in Requests.
 type Replies struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replies       []*Reply               `protobuf:"bytes,1,rep,name=replies,proto3" json:"replies,omitempty"`
@@ -994,7 +1082,9 @@ type OpenRequest struct {
 	Timeout   *durationpb.Duration   `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	Labels    []*Label               `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty"`
 	// Wall clock of the node that received the open, in milliseconds since 2026-01-01 UTC (O1).
-	Ms            int64 `protobuf:"varint,4,opt,name=ms,proto3" json:"ms,omitempty"`
+	Ms int64 `protobuf:"varint,4,opt,name=ms,proto3" json:"ms,omitempty"`
+	// The client process that opens the session (X5); 0 from a client that does not say.
+	Instance      uint64 `protobuf:"fixed64,5,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1053,6 +1143,13 @@ func (x *OpenRequest) GetLabels() []*Label {
 func (x *OpenRequest) GetMs() int64 {
 	if x != nil {
 		return x.Ms
+	}
+	return 0
+}
+
+func (x *OpenRequest) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
 	}
 	return 0
 }
@@ -1739,6 +1836,590 @@ func (x *Refusal) GetMessage() string {
 	return ""
 }
 
+type ForwardRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*ForwardRequest_Hello
+	//	*ForwardRequest_Writes
+	//	*ForwardRequest_Acknowledgements
+	Message       isForwardRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardRequest) Reset() {
+	*x = ForwardRequest{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardRequest) ProtoMessage() {}
+
+func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardRequest.ProtoReflect.Descriptor instead.
+func (*ForwardRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ForwardRequest) GetMessage() isForwardRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ForwardRequest) GetHello() *ForwardHello {
+	if x != nil {
+		if x, ok := x.Message.(*ForwardRequest_Hello); ok {
+			return x.Hello
+		}
+	}
+	return nil
+}
+
+func (x *ForwardRequest) GetWrites() *Writes {
+	if x != nil {
+		if x, ok := x.Message.(*ForwardRequest_Writes); ok {
+			return x.Writes
+		}
+	}
+	return nil
+}
+
+func (x *ForwardRequest) GetAcknowledgements() *Acknowledgements {
+	if x != nil {
+		if x, ok := x.Message.(*ForwardRequest_Acknowledgements); ok {
+			return x.Acknowledgements
+		}
+	}
+	return nil
+}
+
+type isForwardRequest_Message interface {
+	isForwardRequest_Message()
+}
+
+type ForwardRequest_Hello struct {
+	Hello *ForwardHello `protobuf:"bytes,1,opt,name=hello,proto3,oneof"`
+}
+
+type ForwardRequest_Writes struct {
+	Writes *Writes `protobuf:"bytes,2,opt,name=writes,proto3,oneof"`
+}
+
+type ForwardRequest_Acknowledgements struct {
+	Acknowledgements *Acknowledgements `protobuf:"bytes,3,opt,name=acknowledgements,proto3,oneof"`
+}
+
+func (*ForwardRequest_Hello) isForwardRequest_Message() {}
+
+func (*ForwardRequest_Writes) isForwardRequest_Message() {}
+
+func (*ForwardRequest_Acknowledgements) isForwardRequest_Message() {}
+
+type ForwardResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*ForwardResponse_Welcome
+	//	*ForwardResponse_Refusals
+	Message       isForwardResponse_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardResponse) Reset() {
+	*x = ForwardResponse{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardResponse) ProtoMessage() {}
+
+func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardResponse.ProtoReflect.Descriptor instead.
+func (*ForwardResponse) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ForwardResponse) GetMessage() isForwardResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ForwardResponse) GetWelcome() *ForwardWelcome {
+	if x != nil {
+		if x, ok := x.Message.(*ForwardResponse_Welcome); ok {
+			return x.Welcome
+		}
+	}
+	return nil
+}
+
+func (x *ForwardResponse) GetRefusals() *WriteRefusals {
+	if x != nil {
+		if x, ok := x.Message.(*ForwardResponse_Refusals); ok {
+			return x.Refusals
+		}
+	}
+	return nil
+}
+
+type isForwardResponse_Message interface {
+	isForwardResponse_Message()
+}
+
+type ForwardResponse_Welcome struct {
+	Welcome *ForwardWelcome `protobuf:"bytes,1,opt,name=welcome,proto3,oneof"`
+}
+
+type ForwardResponse_Refusals struct {
+	Refusals *WriteRefusals `protobuf:"bytes,2,opt,name=refusals,proto3,oneof"`
+}
+
+func (*ForwardResponse_Welcome) isForwardResponse_Message() {}
+
+func (*ForwardResponse_Refusals) isForwardResponse_Message() {}
+
+// ForwardHello opens a Forward stream. The leader refuses one of another term, and one of a node that has no Follow
+// stream with the same incarnation. Fields are those of Hello.
+type ForwardHello struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId   string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Node        uint32                 `protobuf:"varint,2,opt,name=node,proto3" json:"node,omitempty"`
+	Incarnation uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// The term of the leader that the node follows.
+	Term          uint64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardHello) Reset() {
+	*x = ForwardHello{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardHello) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardHello) ProtoMessage() {}
+
+func (x *ForwardHello) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardHello.ProtoReflect.Descriptor instead.
+func (*ForwardHello) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ForwardHello) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *ForwardHello) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
+}
+
+func (x *ForwardHello) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *ForwardHello) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+type ForwardWelcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardWelcome) Reset() {
+	*x = ForwardWelcome{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardWelcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardWelcome) ProtoMessage() {}
+
+func (x *ForwardWelcome) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardWelcome.ProtoReflect.Descriptor instead.
+func (*ForwardWelcome) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ForwardWelcome) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+// Writes are what waits at a node, in the order in which the leader takes them: 1 to 1,024, with 1 MiB in commands, or
+// one larger one.
+type Writes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Writes        []*ForwardedWrite      `protobuf:"bytes,1,rep,name=writes,proto3" json:"writes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Writes) Reset() {
+	*x = Writes{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Writes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Writes) ProtoMessage() {}
+
+func (x *Writes) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Writes.ProtoReflect.Descriptor instead.
+func (*Writes) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Writes) GetWrites() []*ForwardedWrite {
+	if x != nil {
+		return x.Writes
+	}
+	return nil
+}
+
+// ForwardedWrite is one write, ready for the log. The leader looks at no tree data (W2): what it needs is beside it.
+type ForwardedWrite struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A serialized holdfast.log.v1.Command with a Write or a Void: 1 byte to 1 MiB + 64 KiB.
+	Command []byte `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
+	// How much work its entry makes, 1 or more (U2).
+	Weight uint32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	// Session and number of the write, for refusals.
+	Session       uint64 `protobuf:"fixed64,3,opt,name=session,proto3" json:"session,omitempty"`
+	Number        uint64 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedWrite) Reset() {
+	*x = ForwardedWrite{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedWrite) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedWrite) ProtoMessage() {}
+
+func (x *ForwardedWrite) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedWrite.ProtoReflect.Descriptor instead.
+func (*ForwardedWrite) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ForwardedWrite) GetCommand() []byte {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+func (x *ForwardedWrite) GetWeight() uint32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *ForwardedWrite) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *ForwardedWrite) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// Acknowledgements are what the node's clients have in hand, for an Acknowledge in the log (X3). The sessions are in
+// columns, 1 to 1,024. They are never refused and may be lost.
+type Acknowledgements struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sessions      []uint64               `protobuf:"fixed64,1,rep,packed,name=sessions,proto3" json:"sessions,omitempty"`
+	UpTo          []uint64               `protobuf:"varint,2,rep,packed,name=up_to,json=upTo,proto3" json:"up_to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Acknowledgements) Reset() {
+	*x = Acknowledgements{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Acknowledgements) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Acknowledgements) ProtoMessage() {}
+
+func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Acknowledgements.ProtoReflect.Descriptor instead.
+func (*Acknowledgements) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Acknowledgements) GetSessions() []uint64 {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+func (x *Acknowledgements) GetUpTo() []uint64 {
+	if x != nil {
+		return x.UpTo
+	}
+	return nil
+}
+
+// WriteRefusals name writes of the stream that the leader has certainly not appended and will not append (W4). Each of
+// them makes the node send the session's writes again from the lowest unanswered on (X7). When the leader does not know,
+// it ends the stream.
+type WriteRefusals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 1,024.
+	Refusals      []*WriteRefusal `protobuf:"bytes,1,rep,name=refusals,proto3" json:"refusals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteRefusals) Reset() {
+	*x = WriteRefusals{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteRefusals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteRefusals) ProtoMessage() {}
+
+func (x *WriteRefusals) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteRefusals.ProtoReflect.Descriptor instead.
+func (*WriteRefusals) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *WriteRefusals) GetRefusals() []*WriteRefusal {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
+}
+
+type WriteRefusal struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session uint64                 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
+	Number  uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Reason  WriteRefusalReason     `protobuf:"varint,3,opt,name=reason,proto3,enum=holdfast.peer.v1.WriteRefusalReason" json:"reason,omitempty"`
+	// The least time to wait before the write is sent again, at most 30 s. Absent when the leader cannot say.
+	RetryAfter    *durationpb.Duration `protobuf:"bytes,4,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteRefusal) Reset() {
+	*x = WriteRefusal{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteRefusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteRefusal) ProtoMessage() {}
+
+func (x *WriteRefusal) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteRefusal.ProtoReflect.Descriptor instead.
+func (*WriteRefusal) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *WriteRefusal) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *WriteRefusal) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *WriteRefusal) GetReason() WriteRefusalReason {
+	if x != nil {
+		return x.Reason
+	}
+	return WriteRefusalReason_WRITE_REFUSAL_REASON_UNSPECIFIED
+}
+
+func (x *WriteRefusal) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
 var File_holdfast_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
@@ -1755,7 +2436,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\theartbeat\x18\x02 \x01(\v2\x1b.holdfast.peer.v1.HeartbeatH\x00R\theartbeat\x12/\n" +
 	"\x05reply\x18\x03 \x01(\v2\x17.holdfast.peer.v1.ReplyH\x00R\x05reply\x12\x1a\n" +
 	"\areplies\x18\x04 \x01(\fH\x00R\arepliesB\t\n" +
-	"\amessage\"\xd6\x01\n" +
+	"\amessage\"\xfb\x01\n" +
 	"\x05Hello\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x12\n" +
@@ -1765,11 +2446,13 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\tdirectory\x18\x05 \x01(\x06R\tdirectory\x12\x1f\n" +
 	"\vlog_version\x18\x06 \x01(\rR\n" +
 	"logVersion\x12!\n" +
-	"\fpeer_version\x18\a \x01(\rR\vpeerVersion\"X\n" +
+	"\fpeer_version\x18\a \x01(\rR\vpeerVersion\x12#\n" +
+	"\rfeature_level\x18\b \x01(\rR\ffeatureLevel\"}\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\rR\x06leader\x12!\n" +
-	"\fpeer_version\x18\x03 \x01(\rR\vpeerVersion\"\xba\x02\n" +
+	"\fpeer_version\x18\x03 \x01(\rR\vpeerVersion\x12#\n" +
+	"\rfeature_level\x18\x04 \x01(\rR\ffeatureLevel\"\xd8\x02\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
@@ -1783,7 +2466,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	" \x01(\x04R\tvotesFrom\x12\x18\n" +
 	"\acompare\x18\v \x01(\x04R\acompare\x128\n" +
 	"\bcompared\x18\f \x01(\v2\x1c.holdfast.peer.v1.ComparisonR\bcompared\x125\n" +
-	"\binterval\x18\r \x01(\v2\x19.google.protobuf.DurationR\binterval\":\n" +
+	"\binterval\x18\r \x01(\v2\x19.google.protobuf.DurationR\binterval\x12\x1c\n" +
+	"\tcommitted\x18\x0e \x01(\x04R\tcommitted\":\n" +
 	"\n" +
 	"Comparison\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n" +
@@ -1817,13 +2501,14 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\bRequests\x125\n" +
 	"\brequests\x18\x01 \x03(\v2\x19.holdfast.peer.v1.RequestR\brequests\"<\n" +
 	"\aReplies\x121\n" +
-	"\areplies\x18\x01 \x03(\v2\x17.holdfast.peer.v1.ReplyR\areplies\"\xa2\x01\n" +
+	"\areplies\x18\x01 \x03(\v2\x17.holdfast.peer.v1.ReplyR\areplies\"\xbe\x01\n" +
 	"\vOpenRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12/\n" +
 	"\x06labels\x18\x03 \x03(\v2\x17.holdfast.peer.v1.LabelR\x06labels\x12\x0e\n" +
-	"\x02ms\x18\x04 \x01(\x03R\x02ms\"/\n" +
+	"\x02ms\x18\x04 \x01(\x03R\x02ms\x12\x1a\n" +
+	"\binstance\x18\x05 \x01(\x06R\binstance\"/\n" +
 	"\x05Label\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"o\n" +
@@ -1872,9 +2557,51 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\aRefusal\x12\x0e\n" +
 	"\x02at\x18\x01 \x03(\rR\x02at\x12.\n" +
 	"\x05error\x18\x02 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage2^\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xd9\x01\n" +
+	"\x0eForwardRequest\x126\n" +
+	"\x05hello\x18\x01 \x01(\v2\x1e.holdfast.peer.v1.ForwardHelloH\x00R\x05hello\x122\n" +
+	"\x06writes\x18\x02 \x01(\v2\x18.holdfast.peer.v1.WritesH\x00R\x06writes\x12P\n" +
+	"\x10acknowledgements\x18\x03 \x01(\v2\".holdfast.peer.v1.AcknowledgementsH\x00R\x10acknowledgementsB\t\n" +
+	"\amessage\"\x99\x01\n" +
+	"\x0fForwardResponse\x12<\n" +
+	"\awelcome\x18\x01 \x01(\v2 .holdfast.peer.v1.ForwardWelcomeH\x00R\awelcome\x12=\n" +
+	"\brefusals\x18\x02 \x01(\v2\x1f.holdfast.peer.v1.WriteRefusalsH\x00R\brefusalsB\t\n" +
+	"\amessage\"w\n" +
+	"\fForwardHello\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\rR\x04node\x12 \n" +
+	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\x04R\x04term\"$\n" +
+	"\x0eForwardWelcome\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\"B\n" +
+	"\x06Writes\x128\n" +
+	"\x06writes\x18\x01 \x03(\v2 .holdfast.peer.v1.ForwardedWriteR\x06writes\"t\n" +
+	"\x0eForwardedWrite\x12\x18\n" +
+	"\acommand\x18\x01 \x01(\fR\acommand\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\rR\x06weight\x12\x18\n" +
+	"\asession\x18\x03 \x01(\x06R\asession\x12\x16\n" +
+	"\x06number\x18\x04 \x01(\x04R\x06number\"C\n" +
+	"\x10Acknowledgements\x12\x1a\n" +
+	"\bsessions\x18\x01 \x03(\x06R\bsessions\x12\x13\n" +
+	"\x05up_to\x18\x02 \x03(\x04R\x04upTo\"K\n" +
+	"\rWriteRefusals\x12:\n" +
+	"\brefusals\x18\x01 \x03(\v2\x1e.holdfast.peer.v1.WriteRefusalR\brefusals\"\xba\x01\n" +
+	"\fWriteRefusal\x12\x18\n" +
+	"\asession\x18\x01 \x01(\x06R\asession\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12<\n" +
+	"\x06reason\x18\x03 \x01(\x0e2$.holdfast.peer.v1.WriteRefusalReasonR\x06reason\x12:\n" +
+	"\vretry_after\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter*\xbf\x01\n" +
+	"\x12WriteRefusalReason\x12$\n" +
+	" WRITE_REFUSAL_REASON_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19WRITE_REFUSAL_REASON_BUSY\x10\x01\x12\x1c\n" +
+	"\x18WRITE_REFUSAL_REASON_GAP\x10\x02\x12#\n" +
+	"\x1fWRITE_REFUSAL_REASON_NOT_LEADER\x10\x03\x12!\n" +
+	"\x1dWRITE_REFUSAL_REASON_STOPPING\x10\x042\xb2\x01\n" +
 	"\vPeerService\x12O\n" +
-	"\x06Follow\x12 .holdfast.peer.v1.LearnerMessage\x1a\x1f.holdfast.peer.v1.LeaderMessage(\x010\x01B(Z&holdfast/proto/holdfast/peer/v1;peerv1b\x06proto3"
+	"\x06Follow\x12 .holdfast.peer.v1.LearnerMessage\x1a\x1f.holdfast.peer.v1.LeaderMessage(\x010\x01\x12R\n" +
+	"\aForward\x12 .holdfast.peer.v1.ForwardRequest\x1a!.holdfast.peer.v1.ForwardResponse(\x010\x01B(Z&holdfast/proto/holdfast/peer/v1;peerv1b\x06proto3"
 
 var (
 	file_holdfast_peer_v1_peer_proto_rawDescOnce sync.Once
@@ -1888,73 +2615,95 @@ func file_holdfast_peer_v1_peer_proto_rawDescGZIP() []byte {
 	return file_holdfast_peer_v1_peer_proto_rawDescData
 }
 
-var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_holdfast_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_holdfast_peer_v1_peer_proto_goTypes = []any{
-	(*LearnerMessage)(nil),      // 0: holdfast.peer.v1.LearnerMessage
-	(*LeaderMessage)(nil),       // 1: holdfast.peer.v1.LeaderMessage
-	(*Hello)(nil),               // 2: holdfast.peer.v1.Hello
-	(*Welcome)(nil),             // 3: holdfast.peer.v1.Welcome
-	(*Heartbeat)(nil),           // 4: holdfast.peer.v1.Heartbeat
-	(*Comparison)(nil),          // 5: holdfast.peer.v1.Comparison
-	(*Answer)(nil),              // 6: holdfast.peer.v1.Answer
-	(*Request)(nil),             // 7: holdfast.peer.v1.Request
-	(*Requests)(nil),            // 8: holdfast.peer.v1.Requests
-	(*Replies)(nil),             // 9: holdfast.peer.v1.Replies
-	(*OpenRequest)(nil),         // 10: holdfast.peer.v1.OpenRequest
-	(*Label)(nil),               // 11: holdfast.peer.v1.Label
-	(*ResumeRequest)(nil),       // 12: holdfast.peer.v1.ResumeRequest
-	(*CloseRequest)(nil),        // 13: holdfast.peer.v1.CloseRequest
-	(*ReadRequest)(nil),         // 14: holdfast.peer.v1.ReadRequest
-	(*ClaimRequest)(nil),        // 15: holdfast.peer.v1.ClaimRequest
-	(*UpgradeRequest)(nil),      // 16: holdfast.peer.v1.UpgradeRequest
-	(*ResumesRequest)(nil),      // 17: holdfast.peer.v1.ResumesRequest
-	(*Reply)(nil),               // 18: holdfast.peer.v1.Reply
-	(*Moved)(nil),               // 19: holdfast.peer.v1.Moved
-	(*Refusal)(nil),             // 20: holdfast.peer.v1.Refusal
-	(*durationpb.Duration)(nil), // 21: google.protobuf.Duration
-	(*v1.Token)(nil),            // 22: holdfast.v1.Token
-	(*v1.Session)(nil),          // 23: holdfast.v1.Session
-	(*v1.ErrorDetail)(nil),      // 24: holdfast.v1.ErrorDetail
+	(WriteRefusalReason)(0),     // 0: holdfast.peer.v1.WriteRefusalReason
+	(*LearnerMessage)(nil),      // 1: holdfast.peer.v1.LearnerMessage
+	(*LeaderMessage)(nil),       // 2: holdfast.peer.v1.LeaderMessage
+	(*Hello)(nil),               // 3: holdfast.peer.v1.Hello
+	(*Welcome)(nil),             // 4: holdfast.peer.v1.Welcome
+	(*Heartbeat)(nil),           // 5: holdfast.peer.v1.Heartbeat
+	(*Comparison)(nil),          // 6: holdfast.peer.v1.Comparison
+	(*Answer)(nil),              // 7: holdfast.peer.v1.Answer
+	(*Request)(nil),             // 8: holdfast.peer.v1.Request
+	(*Requests)(nil),            // 9: holdfast.peer.v1.Requests
+	(*Replies)(nil),             // 10: holdfast.peer.v1.Replies
+	(*OpenRequest)(nil),         // 11: holdfast.peer.v1.OpenRequest
+	(*Label)(nil),               // 12: holdfast.peer.v1.Label
+	(*ResumeRequest)(nil),       // 13: holdfast.peer.v1.ResumeRequest
+	(*CloseRequest)(nil),        // 14: holdfast.peer.v1.CloseRequest
+	(*ReadRequest)(nil),         // 15: holdfast.peer.v1.ReadRequest
+	(*ClaimRequest)(nil),        // 16: holdfast.peer.v1.ClaimRequest
+	(*UpgradeRequest)(nil),      // 17: holdfast.peer.v1.UpgradeRequest
+	(*ResumesRequest)(nil),      // 18: holdfast.peer.v1.ResumesRequest
+	(*Reply)(nil),               // 19: holdfast.peer.v1.Reply
+	(*Moved)(nil),               // 20: holdfast.peer.v1.Moved
+	(*Refusal)(nil),             // 21: holdfast.peer.v1.Refusal
+	(*ForwardRequest)(nil),      // 22: holdfast.peer.v1.ForwardRequest
+	(*ForwardResponse)(nil),     // 23: holdfast.peer.v1.ForwardResponse
+	(*ForwardHello)(nil),        // 24: holdfast.peer.v1.ForwardHello
+	(*ForwardWelcome)(nil),      // 25: holdfast.peer.v1.ForwardWelcome
+	(*Writes)(nil),              // 26: holdfast.peer.v1.Writes
+	(*ForwardedWrite)(nil),      // 27: holdfast.peer.v1.ForwardedWrite
+	(*Acknowledgements)(nil),    // 28: holdfast.peer.v1.Acknowledgements
+	(*WriteRefusals)(nil),       // 29: holdfast.peer.v1.WriteRefusals
+	(*WriteRefusal)(nil),        // 30: holdfast.peer.v1.WriteRefusal
+	(*durationpb.Duration)(nil), // 31: google.protobuf.Duration
+	(*v1.Token)(nil),            // 32: holdfast.v1.Token
+	(*v1.Session)(nil),          // 33: holdfast.v1.Session
+	(*v1.ErrorDetail)(nil),      // 34: holdfast.v1.ErrorDetail
 }
 var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
-	2,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
-	6,  // 1: holdfast.peer.v1.LearnerMessage.answer:type_name -> holdfast.peer.v1.Answer
-	7,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
-	3,  // 3: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
-	4,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
-	18, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
-	5,  // 6: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
-	21, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
-	21, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
-	21, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
-	21, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
-	10, // 11: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
-	12, // 12: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
-	13, // 13: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
-	14, // 14: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
-	15, // 15: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
-	16, // 16: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
-	17, // 17: holdfast.peer.v1.Request.resumes:type_name -> holdfast.peer.v1.ResumesRequest
-	7,  // 18: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
-	18, // 19: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
-	21, // 20: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	11, // 21: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	22, // 22: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	22, // 23: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	21, // 24: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
-	11, // 25: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
-	23, // 26: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	24, // 27: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	19, // 28: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
-	20, // 29: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
-	24, // 30: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
-	0,  // 31: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	1,  // 32: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	32, // [32:33] is the sub-list for method output_type
-	31, // [31:32] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	3,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
+	7,  // 1: holdfast.peer.v1.LearnerMessage.answer:type_name -> holdfast.peer.v1.Answer
+	8,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
+	4,  // 3: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
+	5,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
+	19, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
+	6,  // 6: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
+	31, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
+	31, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	31, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
+	31, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
+	11, // 11: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
+	13, // 12: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
+	14, // 13: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
+	15, // 14: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
+	16, // 15: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
+	17, // 16: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
+	18, // 17: holdfast.peer.v1.Request.resumes:type_name -> holdfast.peer.v1.ResumesRequest
+	8,  // 18: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
+	19, // 19: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
+	31, // 20: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	12, // 21: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	32, // 22: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	32, // 23: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	31, // 24: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
+	12, // 25: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
+	33, // 26: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	34, // 27: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	20, // 28: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
+	21, // 29: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
+	34, // 30: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
+	24, // 31: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
+	26, // 32: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
+	28, // 33: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
+	25, // 34: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
+	29, // 35: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
+	27, // 36: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
+	30, // 37: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
+	0,  // 38: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
+	31, // 39: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
+	1,  // 40: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	22, // 41: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
+	2,  // 42: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	23, // 43: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
+	42, // [42:44] is the sub-list for method output_type
+	40, // [40:42] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
@@ -1983,18 +2732,28 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*Request_Upgrade)(nil),
 		(*Request_Resumes)(nil),
 	}
+	file_holdfast_peer_v1_peer_proto_msgTypes[21].OneofWrappers = []any{
+		(*ForwardRequest_Hello)(nil),
+		(*ForwardRequest_Writes)(nil),
+		(*ForwardRequest_Acknowledgements)(nil),
+	}
+	file_holdfast_peer_v1_peer_proto_msgTypes[22].OneofWrappers = []any{
+		(*ForwardResponse_Welcome)(nil),
+		(*ForwardResponse_Refusals)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_peer_v1_peer_proto_rawDesc), len(file_holdfast_peer_v1_peer_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   21,
+			NumEnums:      1,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_holdfast_peer_v1_peer_proto_goTypes,
 		DependencyIndexes: file_holdfast_peer_v1_peer_proto_depIdxs,
+		EnumInfos:         file_holdfast_peer_v1_peer_proto_enumTypes,
 		MessageInfos:      file_holdfast_peer_v1_peer_proto_msgTypes,
 	}.Build()
 	File_holdfast_peer_v1_peer_proto = out.File

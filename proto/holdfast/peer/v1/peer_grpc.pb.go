@@ -22,7 +22,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PeerService_Follow_FullMethodName = "/holdfast.peer.v1.PeerService/Follow"
+	PeerService_Follow_FullMethodName  = "/holdfast.peer.v1.PeerService/Follow"
+	PeerService_Forward_FullMethodName = "/holdfast.peer.v1.PeerService/Forward"
 )
 
 // PeerServiceClient is the client API for PeerService service.
@@ -34,6 +35,10 @@ type PeerServiceClient interface {
 	// Follow is the stream between one learner and the leader of one term. The learner sends Hello first, and the leader
 	// answers with Welcome. Then heartbeats and answers, requests and replies flow until the term or the stream ends.
 	Follow(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LearnerMessage, LeaderMessage], error)
+	// Forward is the stream of a node's writes to the leader of one term (W1). The node sends ForwardHello first, and the
+	// leader answers with ForwardWelcome. Then writes flow until the term or the stream ends. The leader takes them in
+	// their order, and never answers what it has appended: each node reads that from the log (W4).
+	Forward(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ForwardRequest, ForwardResponse], error)
 }
 
 type peerServiceClient struct {
@@ -57,6 +62,19 @@ func (c *peerServiceClient) Follow(ctx context.Context, opts ...grpc.CallOption)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PeerService_FollowClient = grpc.BidiStreamingClient[LearnerMessage, LeaderMessage]
 
+func (c *peerServiceClient) Forward(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ForwardRequest, ForwardResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PeerService_ServiceDesc.Streams[1], PeerService_Forward_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ForwardRequest, ForwardResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PeerService_ForwardClient = grpc.BidiStreamingClient[ForwardRequest, ForwardResponse]
+
 // PeerServiceServer is the server API for PeerService service.
 // All implementations must embed UnimplementedPeerServiceServer
 // for forward compatibility.
@@ -66,6 +84,10 @@ type PeerServiceServer interface {
 	// Follow is the stream between one learner and the leader of one term. The learner sends Hello first, and the leader
 	// answers with Welcome. Then heartbeats and answers, requests and replies flow until the term or the stream ends.
 	Follow(grpc.BidiStreamingServer[LearnerMessage, LeaderMessage]) error
+	// Forward is the stream of a node's writes to the leader of one term (W1). The node sends ForwardHello first, and the
+	// leader answers with ForwardWelcome. Then writes flow until the term or the stream ends. The leader takes them in
+	// their order, and never answers what it has appended: each node reads that from the log (W4).
+	Forward(grpc.BidiStreamingServer[ForwardRequest, ForwardResponse]) error
 	mustEmbedUnimplementedPeerServiceServer()
 }
 
@@ -78,6 +100,9 @@ type UnimplementedPeerServiceServer struct{}
 
 func (UnimplementedPeerServiceServer) Follow(grpc.BidiStreamingServer[LearnerMessage, LeaderMessage]) error {
 	return status.Error(codes.Unimplemented, "method Follow not implemented")
+}
+func (UnimplementedPeerServiceServer) Forward(grpc.BidiStreamingServer[ForwardRequest, ForwardResponse]) error {
+	return status.Error(codes.Unimplemented, "method Forward not implemented")
 }
 func (UnimplementedPeerServiceServer) mustEmbedUnimplementedPeerServiceServer() {}
 func (UnimplementedPeerServiceServer) testEmbeddedByValue()                     {}
@@ -107,6 +132,13 @@ func _PeerService_Follow_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PeerService_FollowServer = grpc.BidiStreamingServer[LearnerMessage, LeaderMessage]
 
+func _PeerService_Forward_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PeerServiceServer).Forward(&grpc.GenericServerStream[ForwardRequest, ForwardResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PeerService_ForwardServer = grpc.BidiStreamingServer[ForwardRequest, ForwardResponse]
+
 // PeerService_ServiceDesc is the grpc.ServiceDesc for PeerService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -118,6 +150,12 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Follow",
 			Handler:       _PeerService_Follow_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Forward",
+			Handler:       _PeerService_Forward_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

@@ -1,0 +1,168 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/client/internal/route"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+	"holdfast/tree"
+)
+
+// wayBack is a client with a watch of everything below /s, whose node is played by the test.
+type wayBack struct {
+	t     *testing.T
+	core  *Core
+	at    Moment
+	conn  *Conn
+	seq   uint64     // of the question for watches that waits for its answer
+	since tree.Stamp // in that question
+	heard []string
+}
+
+// newWayBack returns a client whose watch is in place.
+func newWayBack(t *testing.T) *wayBack {
+	t.Helper()
+	w := &wayBack{t: t, at: Moment{Now: time.Now()}}
+	w.core = New(Config{
+		Instance: 77, Servers: []string{"n1:1"}, ConnectTimeout: 2 * time.Second, HedgeDelay: 250 * time.Millisecond,
+		Jitter: route.NewJitter(rand.NewPCG(1, 2), testMinBackoff, 2*time.Second),
+	})
+	w.turn(AddWatch{&Watch{Spec: tree.WatchSpec{Path: "/s", Kind: tree.WatchRecursive}}})
+	w.connects(0)
+	w.added(tree.StampAt(5, 1))
+	w.want("started 5.1")
+	return w
+}
+
+func (w *wayBack) turn(in ...Input) {
+	e := w.core.Turn(w.at, in...)
+	w.at.Seen, w.at.Stamp = e.Seen, e.Stamp
+	for _, h := range e.Heard {
+		switch {
+		case h.Started:
+			w.heard = append(w.heard, fmt.Sprintf("started %v", h.Event.Stamp))
+		case h.Lost:
+			w.heard = append(w.heard, fmt.Sprintf("lost %v", h.Event.Stamp))
+		default:
+			w.heard = append(w.heard, fmt.Sprintf("%v %s", h.Event.Stamp, h.Event.Path))
+		}
+	}
+	for _, a := range e.Actions {
+		if a.Do == Dial {
+			w.conn = a.Conn
+		}
+		if q := a.Message.GetAddWatches(); q != nil {
+			w.seq, w.since = q.GetSeq(), tree.Stamp(q.GetSince())
+		}
+	}
+}
+
+// connects lets the client connect, and wants it to come back from a stamp.
+func (w *wayBack) connects(since tree.Stamp) {
+	w.t.Helper()
+	for w.conn == nil {
+		w.at.Now = w.at.Now.Add(time.Second)
+		w.turn(nil)
+	}
+	w.turn(Up{w.conn})
+	w.says(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: &holdfastv1.Touched{Seq: 1}}})
+	if w.seq == 0 || w.since != since {
+		w.t.Fatalf("the client asks with question %d for what came since %v, want %v", w.seq, w.since, since)
+	}
+}
+
+func (w *wayBack) says(m *holdfastv1.ServerMessage) {
+	m.State = wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 5, FeatureLevel: 1})
+	w.turn(Received{w.conn, m})
+}
+
+// added answers the question.
+func (w *wayBack) added(stamp tree.Stamp) {
+	seq := w.seq
+	w.seq = 0
+	w.says(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_WatchesAdded{
+		WatchesAdded: &holdfastv1.WatchesAdded{Seq: seq, Stamp: uint64(stamp)},
+	}})
+}
+
+func (w *wayBack) event(stamp tree.Stamp, kind tree.EventKind, path string) {
+	w.says(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Events{
+		Events: wire.EventsProto([]tree.Event{{Stamp: stamp, Kind: kind, Path: path}}),
+	}})
+}
+
+func (w *wayBack) lost(stamp tree.Stamp) {
+	w.says(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Lost{
+		Lost: &holdfastv1.Lost{Stamp: uint64(stamp)},
+	}})
+}
+
+// breaks ends the connection, and wants the client to come back from a stamp.
+func (w *wayBack) breaks(since tree.Stamp) {
+	w.t.Helper()
+	on := w.conn
+	w.conn = nil
+	w.turn(Down{on, errors.New("connection reset")})
+	w.connects(since)
+}
+
+// want compares what the watch has heard since the last call.
+func (w *wayBack) want(want ...string) {
+	w.t.Helper()
+	if !slices.Equal(w.heard, want) {
+		w.t.Errorf("heard %q, want %q", w.heard, want)
+	}
+	w.heard = nil
+}
+
+// I13: what a client has missed lies in a LOST, or is told. What lies in the LOST is not told behind it, nor when the
+// client comes back again from before it.
+func TestI13NothingComesBehindItsLost(t *testing.T) {
+	w := newWayBack(t)
+	w.breaks(tree.StampAt(5, 1))
+	for range 2 {
+		w.event(tree.StampAt(6, 1), tree.EntryCreated, "/s/a")
+		w.lost(tree.StampAt(8, 3))
+		w.event(tree.StampAt(9, 1), tree.EntryCreated, "/s/b")
+		w.want()
+		w.breaks(tree.StampAt(5, 1)) // the question is not answered: nothing counts yet
+	}
+	w.event(tree.StampAt(6, 1), tree.EntryCreated, "/s/a")
+	w.event(tree.StampAt(9, 1), tree.EntryCreated, "/s/b")
+	w.added(tree.StampAt(9, 1))
+	w.want("lost 8.3", "9.1 /s/b")
+	w.event(tree.StampAt(10, 1), tree.EntryDeleted, "/s/a")
+	w.want("10.1 /s/a")
+}
+
+// I11: the event of a one-shot may come alone, with a LOST in front of it and another behind, which is for others of
+// its stamp (V6). A client that comes back between them hears of each once.
+func TestI11OneOfSeveralOfAStampWasHeard(t *testing.T) {
+	w := newWayBack(t)
+	at := tree.StampAt(7, 2)
+	w.lost(at - 1)
+	w.event(at, tree.DataChanged, "/s/c")
+	w.breaks(at - 1)
+	for _, path := range []string{"/s/a", "/s/c", "/s/d"} {
+		w.event(at, tree.DataChanged, path)
+	}
+	w.added(tree.StampAt(8, 1))
+	w.want("lost 7.1", "7.2 /s/c", "7.2 /s/a", "7.2 /s/d")
+}
+
+// I11: that an entry has gone is told to a one-shot that comes back with the stamp of no change (V4). Lasting watches
+// do not hear of it once more.
+func TestI11TheTreesWordIsForOneShots(t *testing.T) {
+	w := newWayBack(t)
+	w.turn(AddWatch{&Watch{Spec: tree.WatchSpec{Path: "/s/a", Kind: tree.WatchData}}})
+	w.added(tree.StampAt(5, 1))
+	w.event(tree.StampAt(7, tree.MaxPosition), tree.EntryDeleted, "/s/a")
+	w.want("started 5.1", "7.65535 /s/a")
+}

@@ -1,0 +1,110 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"holdfast/client"
+	"holdfast/tree"
+)
+
+// Counter is a number that any number of sessions count on, each addition exactly once (X2). It belongs to no session.
+// Safe for concurrent use.
+//
+// An addition reads the number and writes the sum if nobody was in between. When that fails a few times in a row, it
+// waits for a lock beside the number, so that it comes to an end among any number of others.
+type Counter struct {
+	in   *client.Tree
+	path string
+	lock *Mutex
+}
+
+// optimism is how often an addition is tried before it waits for the lock.
+const optimism = 3
+
+// NotNumberError says that the entry of a counter has something else than a number.
+type NotNumberError struct {
+	Path string
+	Data []byte
+}
+
+func (e *NotNumberError) Error() string {
+	return fmt.Sprintf("%s has %.40q in the place of a number", e.Path, e.Data)
+}
+
+// NewCounter returns the counter at a path, which counts from 0. It asks the cluster for nothing.
+func NewCounter(s *client.Session, path string, o ...Option) *Counter {
+	return &Counter{s.Tree(), path, NewMutex(s, path+"/adding", o...)}
+}
+
+// Get returns the number, as far as the asked node knows: not less than what this client has seen. With
+// [client.Linearizable] it is the newest.
+func (c *Counter) Get(ctx context.Context, o ...client.ReadOption) (int64, error) {
+	n, _, err := c.read(ctx, o...)
+	return n, failed("read", c.path, err)
+}
+
+// Add adds to the number, which may be negative, and returns the sum. When ctx ends first, the error wraps
+// [session.ErrOutcomeUnknown] if the addition may take effect.
+func (c *Counter) Add(ctx context.Context, delta int64) (sum int64, err error) {
+	if err = check(c.path); err != nil {
+		return 0, failed("add to", c.path, err)
+	}
+	for range optimism {
+		if sum, err = c.try(ctx, delta); !errors.Is(err, errOvertaken) {
+			return sum, failed("add to", c.path, err)
+		}
+	}
+	err = c.lock.Do(ctx, func(ctx context.Context, _ tree.Stamp) error {
+		for {
+			if sum, err = c.try(ctx, delta); !errors.Is(err, errOvertaken) {
+				return err
+			}
+		}
+	})
+	return sum, failed("add to", c.path, err)
+}
+
+// errOvertaken: somebody else has changed the number in between.
+var errOvertaken = errors.New("overtaken")
+
+// try adds to the number once.
+func (c *Counter) try(ctx context.Context, delta int64) (int64, error) {
+	n, version, err := c.read(ctx, client.Linearizable())
+	if err != nil {
+		return 0, err
+	}
+	if delta > 0 && n > math.MaxInt64-delta || delta < 0 && n < math.MinInt64-delta {
+		return 0, ErrOverflow
+	}
+	sum := []byte(strconv.FormatInt(n+delta, 10))
+	if version < 0 {
+		_, err = c.in.Create(ctx, c.path, sum, client.CreateOptions{Parents: true})
+	} else {
+		_, err = c.in.Set(ctx, c.path, sum, client.Version(version))
+	}
+	for _, code := range []tree.Code{tree.NodeExists, tree.NoNode, tree.BadVersion} {
+		if errors.Is(err, &tree.RefusedError{Code: code}) {
+			return 0, errOvertaken
+		}
+	}
+	return n + delta, err
+}
+
+// read returns the number and its version, which is -1 if there is none yet.
+func (c *Counter) read(ctx context.Context, o ...client.ReadOption) (n, version int64, err error) {
+	e, err := c.in.Get(ctx, c.path, o...)
+	switch {
+	case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
+		return 0, -1, nil
+	case err != nil:
+		return 0, 0, err
+	}
+	if n, err = strconv.ParseInt(string(e.Data), 10, 64); err != nil {
+		return 0, 0, &NotNumberError{Path: c.path, Data: e.Data}
+	}
+	return n, e.Stat.Version, nil
+}

@@ -1,0 +1,158 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+	"holdfast/tree"
+)
+
+// Election chooses one leader among those who campaign, in the order in which they came. Each candidate has a value
+// that others can read while it leads, such as its address. Safe for concurrent use.
+//
+//	          Campaign           first in line, and promised
+//	away  ---------------> CANDIDATE ------------------------> LEADER
+//	  ^                        |                                 |
+//	  |  ctx ends, broken,     |   Resign, broken, session ends  |
+//	  +------------------------+---------------------------------+
+type Election struct{ line line }
+
+const candidate = "candidate-"
+
+// NewElection returns the election at a path. It asks the cluster for nothing. [WithHolder] has no effect: the value of
+// a candidate says who it is.
+func NewElection(s *client.Session, path string, o ...Option) *Election {
+	return &Election{newLine(s, path, o)}
+}
+
+// Leadership is the grant of a leader.
+type Leadership struct{ *Grant }
+
+// Campaign waits until the caller leads. value is what others read of it. When ctx ends first, the error wraps its
+// cause, and the candidacy is given up.
+func (e *Election) Campaign(ctx context.Context, value []byte) (*Leadership, error) {
+	g, err := e.line.grant(ctx, running(), value)
+	if err != nil {
+		return nil, failed("campaign", e.line.path, err)
+	}
+	return &Leadership{g}, nil
+}
+
+// running is what candidates want: to be the first of all.
+func running() want {
+	return want{
+		recipe: "election", prefix: candidate,
+		ahead: func(ctx context.Context, p *place) (string, error) { return p.before(ctx, candidate) },
+		taken: func(ctx context.Context, l line) (string, error) { return l.first(ctx, candidate) },
+	}
+}
+
+// Proclaim replaces the leader's value. The error is [Grant.Err] if the leadership is over.
+func (l *Leadership) Proclaim(ctx context.Context, value []byte) error {
+	return failed("proclaim", l.place.path, l.place.set(ctx, value))
+}
+
+// Resign gives the leadership up, as [Hold.Unlock] does a lock.
+func (l *Leadership) Resign(ctx context.Context) error {
+	return failed("resign", l.place.path, l.release(ctx))
+}
+
+// Leader is who leads, as others see it.
+type Leader struct {
+	// Value is what the leader says of itself.
+	Value []byte
+	// Session is the leader's; 0 while a lock-delay passes after its end.
+	Session session.ID
+	// Token is the fencing token of the leadership, Path its entry: see [client.Tree.CheckFence].
+	Token tree.Stamp
+	Path  string
+	// Since is when the leader began to campaign, by the clock of the cluster's leader of that time.
+	Since time.Time
+}
+
+// Leader returns who leads, as far as the asked node knows. The error wraps [ErrNoLeader] if nobody does.
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	if err := check(e.line.path); err != nil {
+		return Leader{}, failed("look for the leader of", e.line.path, err)
+	}
+	leader, watch, err := e.look(ctx)
+	watch.Stop()
+	return leader, failed("look for the leader of", e.line.path, err)
+}
+
+// look returns the leader, and a watch of its entry.
+func (e *Election) look(ctx context.Context) (Leader, *client.OneShot, error) {
+	for {
+		watch := client.NewOneShot()
+		name, err := e.line.first(ctx, candidate)
+		switch {
+		case err != nil:
+			return Leader{}, watch, err
+		case name == "":
+			return Leader{}, watch, ErrNoLeader
+		}
+		path := tree.Join(e.line.path, name)
+		found, err := e.line.in.Get(ctx, path, client.WithWatch(watch))
+		if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
+			continue // it has gone in between
+		}
+		return Leader{
+			Value: found.Data, Session: session.ID(found.Stat.Owner), Token: found.Stat.Created, Path: path,
+			Since: found.Stat.CreatedAt,
+		}, watch, err
+	}
+}
+
+// Observe yields who leads: at once if there is somebody, and then each time that another one leads or the leader has
+// another value. A leadership that is short may be left out. It ends when ctx ends, or the loop that ranges over it
+// does; an error is yielded last. Candidates who come and go behind the leader wake no observer.
+func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		err := check(e.line.path)
+		for more := true; more && err == nil; {
+			more, err = e.observed(ctx, yield)
+		}
+		if err != nil {
+			yield(Leader{}, failed("observe", e.line.path, err))
+		}
+	}
+}
+
+// observed yields who leads now, and waits until that may have changed. It returns false when yield has.
+func (e *Election) observed(ctx context.Context, yield func(Leader, error) bool) (more bool, err error) {
+	leader, changed, err := e.look(ctx)
+	defer changed.Stop()
+	switch {
+	case errors.Is(err, ErrNoLeader):
+		return true, e.anybody(ctx)
+	case err != nil:
+		return false, err
+	case !yield(leader, nil):
+		return false, nil
+	}
+	_, err = changed.Wait(ctx)
+	return true, err
+}
+
+// anybody waits until there may be a candidate.
+func (e *Election) anybody(ctx context.Context) error {
+	changed := client.NewOneShot()
+	page, err := e.line.in.ListPage(ctx, e.line.path, client.Listing{PageSize: 1}, client.WithWatch(changed))
+	if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
+		changed = client.NewOneShot()
+		var exists bool
+		if _, exists, err = e.line.in.Exists(ctx, e.line.path, client.WithWatch(changed)); exists {
+			page.Children = []tree.Child{{}} // somebody made it: look again
+		}
+	}
+	defer changed.Stop()
+	if err != nil || len(page.Children) > 0 {
+		return err
+	}
+	_, err = changed.Wait(ctx)
+	return err
+}

@@ -1,0 +1,113 @@
+package recipes
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"holdfast/tree"
+)
+
+// Grant is what the grants of all recipes have in common. The doc of the package says what it promises. Safe for
+// concurrent use.
+type Grant struct {
+	recipe string
+	place  *place
+	since  time.Time
+
+	mu sync.Mutex
+	// working ends with the promise that it was made under, and with the grant. guarded by mu
+	working context.Context //nolint:containedctx // the grant hands it out
+	// stop ends working. guarded by mu
+	stop context.CancelCauseFunc
+}
+
+// newGrant returns the grant of a place that is first, once the session has a promise.
+func newGrant(ctx context.Context, recipe string, p *place, asked time.Time) (*Grant, error) {
+	promised, err := p.session.AwaitPromise(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := &Grant{recipe: recipe, place: p, since: time.Now()}
+	g.working, g.stop = context.WithCancelCause(promised)
+	p.o.observer.Waited(recipe, p.path, g.since.Sub(asked), nil)
+	context.AfterFunc(p.alive, g.over)
+	return g, nil
+}
+
+// over ends the work under a grant that is over.
+func (g *Grant) over() {
+	why := context.Cause(g.place.alive)
+	g.mu.Lock()
+	g.stop(why)
+	g.mu.Unlock()
+	g.place.o.observer.Held(g.recipe, g.place.path, time.Since(g.since), why)
+}
+
+// Token returns the fencing token: the stamp of the creation of the grant's entry (F1). It never changes.
+func (g *Grant) Token() tree.Stamp { return g.place.token }
+
+// Path returns the path of the grant's entry, for [client.Tree.CheckFence].
+func (g *Grant) Path() string { return g.place.entry() }
+
+// Context returns a context to work under. It ends before the cluster can have given to another what is held: with the
+// promise of the session, and with the grant. A context that has ended stays ended. If the promise comes back while the
+// grant is not over, Context returns a new one from then on. It carries the values of the context that the session was
+// opened with.
+func (g *Grant) Context() context.Context {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.place.alive.Err() != nil {
+		g.stop(context.Cause(g.place.alive)) // over may not have come to it yet
+	}
+	if g.working.Err() == nil || g.place.alive.Err() != nil {
+		return g.working
+	}
+	if promised := g.place.session.Context(); promised.Err() == nil {
+		g.working, g.stop = context.WithCancelCause(promised)
+		if g.place.alive.Err() != nil { // over came before the new context
+			g.stop(context.Cause(g.place.alive))
+		}
+	}
+	return g.working
+}
+
+// SafeUntil returns the moment until which nobody else can be given what is held, as [client.Session.SafeUntil] does;
+// zero without a promise, and when the grant is over.
+func (g *Grant) SafeUntil() time.Time {
+	if g.place.alive.Err() != nil {
+		return time.Time{}
+	}
+	return g.place.session.SafeUntil()
+}
+
+// Done returns a channel that is closed when the grant is over for good.
+func (g *Grant) Done() <-chan struct{} { return g.place.alive.Done() }
+
+// Err returns nil until the grant is over, then why: [ErrReleased], [ErrBroken], or the error of [client.Session.Err].
+func (g *Grant) Err() error { return context.Cause(g.place.alive) }
+
+// release ends the work under the grant, and then removes its entry. When ctx ends first, the removal goes on. The
+// error is why the grant was over before.
+func (g *Grant) release(ctx context.Context) error {
+	if err := g.Err(); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.stop(ErrReleased) // before the removal is on its way
+	g.mu.Unlock()
+	return g.place.left(ctx, ErrReleased)
+}
+
+// during runs work under the context of the grant, which also ends with ctx, and gives the grant up. The error is that
+// of work, or why the grant did not last until the end of work.
+func (g *Grant) during(ctx context.Context, work func(context.Context, tree.Stamp) error) error {
+	under, cancel := context.WithCancelCause(g.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	err := work(under, g.Token())
+	if released := g.release(context.WithoutCancel(ctx)); err == nil {
+		err = released
+	}
+	return err
+}

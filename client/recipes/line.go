@@ -1,0 +1,286 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"holdfast/client"
+	"holdfast/tree"
+)
+
+// line is where contenders stand in order: ephemeral, sequential children of one entry. Those that were made earlier
+// are before those that were made later. The numbers of siblings grow with the log (D4), as long as their parent
+// exists, which it does as long as one of them stands.
+type line struct {
+	session *client.Session
+	in      *client.Tree
+	path    string
+	o       options
+}
+
+func newLine(s *client.Session, path string, all []Option) line {
+	return line{session: s, in: s.Tree(), path: path, o: optionsOf(all)}
+}
+
+// place is the place of one contender in a line. It ends when its contender leaves, when somebody removes its entry, or
+// with the session.
+type place struct {
+	line
+	// name is that of the entry: a prefix, which says what the contender wants, and ten digits.
+	name  string
+	token tree.Stamp
+	// alive ends with the place; its cause is why.
+	alive context.Context //nolint:containedctx // a place outlives the call that makes it
+	end   context.CancelCauseFunc
+}
+
+// sequenceDigits is how many digits a sequential name ends with.
+const sequenceDigits = 10
+
+// enter makes a place at the end of the line. If ctx ends first, no place stays behind.
+func (l line) enter(ctx context.Context, prefix string, data []byte) (*place, error) {
+	return handed(ctx, func(ctx context.Context) (*place, error) { return l.create(ctx, prefix, data) })
+}
+
+// handed returns the place that a write makes. If ctx ends first, the place that is made all the same is given up
+// again. The write goes on until the cluster has answered, or the session has ended.
+func handed(ctx context.Context, write func(context.Context) (*place, error)) (*place, error) {
+	type result struct {
+		p   *place
+		err error
+	}
+	results := make(chan result)
+	go func() {
+		p, err := write(context.WithoutCancel(ctx))
+		select {
+		case results <- result{p, err}:
+		case <-ctx.Done():
+			if err == nil {
+				p.leave(ErrReleased)
+			}
+		}
+	}()
+	select {
+	case r := <-results:
+		return r.p, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// create makes the entry of a place, and the entry above if it is missing.
+func (l line) create(ctx context.Context, prefix string, data []byte) (*place, error) {
+	o := client.CreateOptions{Kind: tree.Ephemeral, Sequential: true, Linger: l.o.linger, ACL: l.o.acl}
+	for {
+		made, err := l.in.Create(ctx, tree.Join(l.path, prefix), data, o)
+		switch {
+		case err == nil:
+			return l.placed(ctx, made)
+		case !errors.Is(err, &tree.RefusedError{Code: tree.NoParent}):
+			return nil, err
+		}
+		if err := ensure(ctx, l.in, l.path); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// ensure makes the entry above those of a recipe unless it is there.
+func ensure(ctx context.Context, in *client.Tree, path string) error {
+	_, err := in.Create(ctx, path, nil, client.CreateOptions{Kind: tree.Container, Parents: true})
+	if errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}) {
+		return nil
+	}
+	return err
+}
+
+// placed returns the place of a new entry, and begins to guard it.
+func (l line) placed(ctx context.Context, made client.Created) (*place, error) {
+	p := &place{line: l, name: tree.Name(made.Path), token: made.Stat.Created}
+	p.alive, p.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	gone, err := p.look(ctx)
+	if err != nil {
+		p.leave(err)
+		return nil, err
+	}
+	go p.guard(gone)
+	return p, nil
+}
+
+// entry returns the path of the place.
+func (p *place) entry() string { return tree.Join(p.path, p.name) }
+
+// look returns a watch that hears of the removal of the entry. The error is [ErrBroken] if it is gone.
+func (p *place) look(ctx context.Context) (*client.OneShot, error) {
+	gone := client.NewOneShot()
+	stat, exists, err := p.in.Exists(ctx, p.entry(), client.WithWatch(gone))
+	switch {
+	case err != nil:
+		return nil, err
+	case !exists || stat.Created != p.token:
+		gone.Stop()
+		return nil, ErrBroken
+	}
+	return gone, nil
+}
+
+// guard ends the place when its entry is removed or the session ends.
+func (p *place) guard(gone *client.OneShot) {
+	ended := make(chan struct{})
+	defer func() { <-ended }()
+	go func() {
+		defer close(ended)
+		select {
+		case <-p.session.Done():
+			p.end(p.session.Err())
+		case <-p.alive.Done():
+		}
+	}()
+	for {
+		_, err := gone.Wait(p.alive)
+		gone.Stop()
+		if err == nil {
+			gone, err = p.look(p.alive) // a change of the data is no removal
+		}
+		switch {
+		case err == nil:
+			continue
+		case p.session.Err() != nil:
+			p.end(p.session.Err())
+		case errors.Is(err, ErrBroken):
+			p.end(err)
+		case p.alive.Err() == nil:
+			p.leave(err) // nobody would hear of the removal
+		}
+		return
+	}
+}
+
+// leave ends the place, and removes its entry. It does not wait for that: see [place.left].
+func (p *place) leave(why error) <-chan error {
+	p.end(why)
+	left := make(chan error, 1)
+	go func() { left <- p.remove(context.WithoutCancel(p.alive)) }()
+	return left
+}
+
+// left is leave, and waits until the entry is removed or ctx ends. The removal goes on then.
+func (p *place) left(ctx context.Context, why error) error {
+	select {
+	case err := <-p.leave(why):
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// remove removes the entry of the place, and no other one that has its name now. The error is [ErrBroken] if it is gone
+// already.
+func (p *place) remove(ctx context.Context) error {
+	done, err := p.in.Transact(ctx, tree.Transaction{
+		If:   []tree.Condition{p.standing()},
+		Then: []tree.Op{tree.Delete{Path: p.entry(), Version: tree.Any}},
+	})
+	if err == nil && done.Outcome.Else {
+		err = ErrBroken
+	}
+	return err
+}
+
+// standing is the condition that the place is still there.
+func (p *place) standing() tree.Condition {
+	return tree.Condition{Path: p.entry(), Property: tree.CreatedStamp, Is: tree.Equal, Value: uint64(p.token)}
+}
+
+// turn waits until nobody is left whom the place must wait for. Being first is final: nobody comes in before a place.
+// So a node's own state is new enough to find it out.
+func (p *place) turn(ctx context.Context, ahead rule) error {
+	waiting, stop := p.while(ctx)
+	defer stop()
+	for {
+		name, err := ahead(waiting, p)
+		if err != nil || name == "" {
+			return p.reason(waiting, err)
+		}
+		gone := client.NewOneShot()
+		_, exists, err := p.in.Exists(waiting, tree.Join(p.path, name), client.WithWatch(gone))
+		if err == nil && exists {
+			_, err = gone.Wait(waiting)
+		}
+		gone.Stop()
+		if err != nil {
+			return p.reason(waiting, err)
+		}
+	}
+}
+
+// while returns a context that ends with ctx and with the place.
+func (p *place) while(ctx context.Context) (context.Context, func()) {
+	waiting, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(p.alive, func() { cancel(context.Cause(p.alive)) })
+	return waiting, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// rule returns the contender that a place waits for next; "" if it is its turn.
+type rule func(ctx context.Context, p *place) (string, error)
+
+// reason returns why the waiting has ended: the end of the place comes before what it causes.
+func (p *place) reason(waiting context.Context, err error) error {
+	switch {
+	case p.alive.Err() != nil:
+		return context.Cause(p.alive)
+	case err != nil && waiting.Err() != nil:
+		return context.Cause(waiting)
+	case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
+		return ErrBroken // the entry above is gone, and so is that of the place
+	}
+	return err
+}
+
+// before returns the nearest contender with the prefix that is before the place; "" if there is none.
+func (p *place) before(ctx context.Context, prefix string) (string, error) {
+	digits := p.name[len(p.name)-sequenceDigits:]
+	page, err := p.in.ListPage(ctx, p.path, client.Listing{After: prefix + digits, Backward: true, PageSize: 1})
+	if err != nil || len(page.Children) == 0 || !standsAs(page.Children[0].Name, prefix) {
+		return "", err
+	}
+	return page.Children[0].Name, nil
+}
+
+// standsAs reports whether an entry's name is that of a contender with the prefix.
+func standsAs(name, prefix string) bool {
+	return len(name) == len(prefix)+sequenceDigits && strings.HasPrefix(name, prefix)
+}
+
+// sequence returns the part of a contender's name that orders contenders of all prefixes.
+func sequence(name string) string {
+	if len(name) < sequenceDigits {
+		return ""
+	}
+	return name[len(name)-sequenceDigits:]
+}
+
+// first returns the first contender with the prefix; "" if nobody stands in line.
+func (l line) first(ctx context.Context, prefix string) (string, error) {
+	page, err := l.in.ListPage(ctx, l.path, client.Listing{After: prefix, PageSize: 1})
+	switch {
+	case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
+		return "", nil
+	case err != nil || len(page.Children) == 0 || !standsAs(page.Children[0].Name, prefix):
+		return "", err
+	}
+	return page.Children[0].Name, nil
+}
+
+// failed adds what was tried to an error, and leaves nil alone.
+func failed(verb, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", verb, path, err)
+}

@@ -1,0 +1,119 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+
+	"holdfast/client"
+	"holdfast/tree"
+)
+
+// Once runs a job once for each key, by whichever session comes to it first, and keeps its result. Safe for concurrent
+// use.
+//
+//	         first in line              work returns nil
+//	NEW -------------------> RUNNING -----------------------> DONE, with the result
+//	 ^                          |
+//	 |  work fails, session ends|
+//	 +--------------------------+
+//
+// At most one result is ever kept for a key: it is written in one transaction with the proof that its worker holds the
+// key's lock. A worker that dies is followed by another, so work may begin more than once: what it does outside the
+// tree must take the fencing token, or be harmless when repeated.
+type Once struct {
+	session *client.Session
+	path    string
+	all     []Option
+}
+
+// NewOnce returns the jobs at a path. It asks the cluster for nothing.
+func NewOnce(s *client.Session, path string, o ...Option) *Once { return &Once{s, path, o} }
+
+const doneName = "done"
+
+// Do returns the result of the key's job. If nobody has it yet, it waits for the lock of the key, and runs work under
+// [Grant.Context] with [Grant.Token]. first says that the result is of this call. An error of work is returned, and
+// leaves the job to others. A result is at most a megabyte, as the data of any entry.
+func (o *Once) Do(ctx context.Context, key string, work func(ctx context.Context, token tree.Stamp) ([]byte, error),
+) (result []byte, first bool, err error) {
+	result, first, err = o.do(ctx, key, work)
+	return result, first, failed("do once", tree.Join(o.path, key), err)
+}
+
+func (o *Once) do(ctx context.Context, key string, work func(context.Context, tree.Stamp) ([]byte, error),
+) (result []byte, first bool, err error) {
+	path := tree.Join(o.path, key)
+	if err = errors.Join(check(o.path), check(path)); err != nil {
+		return nil, false, err
+	}
+	if result, err = o.done(ctx, path); !errors.Is(err, errNotDone) {
+		return result, false, err
+	}
+	h, err := NewMutex(o.session, tree.Join(path, "lock"), o.all...).Lock(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	err = h.during(ctx, func(ctx context.Context, token tree.Stamp) error {
+		if result, err = o.done(ctx, path); !errors.Is(err, errNotDone) {
+			return err
+		}
+		if result, err = work(ctx, token); err != nil {
+			return err
+		}
+		first = true
+		return h.place.record(ctx, tree.Join(path, doneName), result)
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return result, first, nil
+}
+
+var errNotDone = errors.New("not done")
+
+// done returns the result of a job.
+func (o *Once) done(ctx context.Context, path string) ([]byte, error) {
+	e, err := o.session.Tree(client.Linearizable()).Get(ctx, tree.Join(path, doneName))
+	if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
+		return nil, errNotDone
+	}
+	return e.Data, err
+}
+
+// record makes an entry if the place still stands.
+func (p *place) record(ctx context.Context, path string, data []byte) error {
+	done, err := p.in.Transact(ctx, tree.Transaction{
+		If:   []tree.Condition{p.standing()},
+		Then: []tree.Op{tree.Create{Path: path, Data: data, Kind: tree.Persistent}},
+	})
+	if err == nil && done.Outcome.Else {
+		err = ErrBroken
+	}
+	return err
+}
+
+// Done returns the result of the key's job, and whether it is done.
+func (o *Once) Done(ctx context.Context, key string) (result []byte, done bool, err error) {
+	path := tree.Join(o.path, key)
+	if err = errors.Join(check(o.path), check(path)); err != nil {
+		return nil, false, failed("look for", path, err)
+	}
+	result, err = o.done(ctx, path)
+	if errors.Is(err, errNotDone) {
+		return nil, false, nil
+	}
+	return result, err == nil, failed("look for", path, err)
+}
+
+// Forget removes the result of the key's job, if there is one: the job may be done again.
+func (o *Once) Forget(ctx context.Context, key string) error {
+	path := tree.Join(o.path, key)
+	if err := errors.Join(check(o.path), check(path)); err != nil {
+		return failed("forget", path, err)
+	}
+	_, err := o.session.Tree().Delete(ctx, tree.Join(path, doneName))
+	if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
+		err = nil
+	}
+	return failed("forget", path, err)
+}

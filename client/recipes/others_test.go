@@ -1,0 +1,277 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/client"
+	"holdfast/client/recipes"
+	"holdfast/test/whole"
+	"holdfast/tree"
+)
+
+// TestSemaphore: as many hold a permit as there are, and all get one. A holder that dies gives its permit back.
+func TestSemaphore(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx := context.Background()
+		cl, dying := c.Client("app"), c.Client("dying")
+		defer cl.Close()
+		defer dying.Close()
+		s := c.Session(cl, 10*time.Second)
+		if _, err := recipes.NewSemaphore(c.Session(dying, 5*time.Second), "/pool", 3).Acquire(ctx); err != nil {
+			c.T.Fatal(err)
+		}
+		c.Kill("dying")
+		var out, most atomic.Int32
+		var all sync.WaitGroup
+		for range 12 {
+			all.Go(func() {
+				err := recipes.NewSemaphore(s, "/pool", 3).Do(ctx, func(ctx context.Context, _ tree.Stamp) error {
+					most.Store(max(most.Load(), out.Add(1)))
+					defer out.Add(-1)
+					time.Sleep(2 * time.Second)
+					return ctx.Err()
+				})
+				if err != nil {
+					c.T.Error(err)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		if _, err := recipes.NewSemaphore(s, "/pool", 3).TryAcquire(ctx); !errors.Is(err, recipes.ErrBusy) {
+			c.T.Errorf("a try while others wait: %v", err)
+		}
+		if n := most.Load(); n != 2 {
+			c.T.Errorf("%d of 3 permits are out beside one of a dead holder", n)
+		}
+		all.Wait()
+		if n := most.Load(); n != 3 {
+			c.T.Errorf("%d permits were out", n)
+		}
+		wrong := new(recipes.SizeError)
+		if _, err := recipes.NewSemaphore(s, "/pool", 4).Acquire(ctx); !errors.As(err, &wrong) {
+			c.T.Errorf("another number of permits: %v", err)
+		}
+		p, err := recipes.NewSemaphore(s, "/pool", 3).TryAcquire(ctx)
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		if err := p.Release(ctx); err != nil {
+			c.T.Error(err)
+		}
+	})
+}
+
+// TestElection: candidates lead one after the other, and observers hear of each, and of what it proclaims.
+func TestElection(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		cl, watching := c.Client("app"), c.Client("watching")
+		defer cl.Close()
+		defer watching.Close()
+		observer := recipes.NewElection(c.Session(watching, 10*time.Second), "/elections/a")
+		if _, err := observer.Leader(ctx); !errors.Is(err, recipes.ErrNoLeader) {
+			c.T.Errorf("before anybody campaigns: %v", err)
+		}
+		var heard []string
+		var observing sync.WaitGroup
+		observing.Go(func() {
+			for l, err := range observer.Observe(ctx) {
+				if err != nil {
+					break
+				}
+				heard = append(heard, string(l.Value))
+			}
+		})
+		s := c.Session(cl, 10*time.Second)
+		var last tree.Stamp
+		for i := range 3 {
+			l, err := recipes.NewElection(s, "/elections/a").Campaign(ctx, []byte(fmt.Sprint("leader ", i)))
+			if err != nil {
+				c.T.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if err := l.Proclaim(ctx, []byte(fmt.Sprint("leader ", i, " is ready"))); err != nil {
+				c.T.Error(err)
+			}
+			time.Sleep(time.Second)
+			if now, err := observer.Leader(ctx); err != nil || now.Token != l.Token() || now.Session != s.ID() {
+				c.T.Errorf("leader %+v, %v", now, err)
+			}
+			if l.Token() <= last {
+				c.T.Errorf("token %v after %v", l.Token(), last)
+			}
+			last = l.Token()
+			if err := l.Resign(ctx); err != nil {
+				c.T.Error(err)
+			}
+			time.Sleep(time.Second)
+			if err := l.Proclaim(ctx, nil); !errors.Is(err, recipes.ErrReleased) {
+				c.T.Errorf("proclaim after the resignation: %v", err)
+			}
+		}
+		cancel()
+		observing.Wait()
+		var want []string
+		for i := range 3 {
+			want = append(want, fmt.Sprint("leader ", i), fmt.Sprint("leader ", i, " is ready"))
+		}
+		if !slices.Equal(heard, want) {
+			c.T.Errorf("heard %q", heard)
+		}
+	})
+}
+
+// TestBarrier: a raised barrier holds up all who come, and a lowered one nobody.
+func TestBarrier(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx := context.Background()
+		cl := c.Client("app")
+		defer cl.Close()
+		s := c.Session(cl, 10*time.Second)
+		b := recipes.NewBarrier(s, "/barriers/a")
+		if err := errors.Join(b.Wait(ctx), b.Raise(ctx), b.Raise(ctx)); err != nil {
+			c.T.Fatal(err)
+		}
+		var passed atomic.Int32
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if err := b.Wait(ctx); err != nil {
+					c.T.Error(err)
+				}
+				passed.Add(1)
+			})
+		}
+		time.Sleep(time.Second)
+		if n := passed.Load(); n > 0 {
+			c.T.Errorf("%d passed a raised barrier", n)
+		}
+		if err := errors.Join(b.Lower(ctx), b.Lower(ctx)); err != nil {
+			c.T.Error(err)
+		}
+		all.Wait()
+	})
+}
+
+// TestCounter: each of many additions counts once, while nodes are cut off and come back.
+func TestCounter(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx := context.Background()
+		const clients, times = 6, 20
+		var all sync.WaitGroup
+		for i := range clients {
+			cl := c.Client(fmt.Sprint("app", i))
+			defer cl.Close()
+			s := c.Session(cl, 30*time.Second)
+			all.Go(func() {
+				n := recipes.NewCounter(s, "/count")
+				for range times {
+					if _, err := n.Add(ctx, 2); err != nil {
+						c.T.Error(err)
+						return
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		for range 3 {
+			time.Sleep(2 * time.Second)
+			heal := c.Apart()
+			time.Sleep(3 * time.Second)
+			heal()
+		}
+		all.Wait()
+		cl := c.Client("last")
+		defer cl.Close()
+		s := c.Session(cl, 30*time.Second)
+		if n, err := recipes.NewCounter(s, "/count").Get(ctx, client.Linearizable()); err != nil || n != 2*clients*times {
+			c.T.Errorf("counted %d, want %d: %v", n, 2*clients*times, err)
+		}
+		if _, err := recipes.NewCounter(s, "/count").Add(ctx, 1<<63-1); !errors.Is(err, recipes.ErrOverflow) {
+			c.T.Errorf("an overflow: %v", err)
+		}
+		if _, err := s.Tree().Set(ctx, "/count", []byte("many")); err != nil {
+			c.T.Fatal(err)
+		}
+		if _, err := recipes.NewCounter(s, "/count").Get(ctx); !errors.As(err, new(*recipes.NotNumberError)) {
+			c.T.Errorf("no number: %v", err)
+		}
+	})
+}
+
+// TestGroup: a view shows who is a member, by labels, and who has died no longer. An id is one member's.
+func TestGroup(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx := context.Background()
+		cl, dying := c.Client("app"), c.Client("dying")
+		defer cl.Close()
+		defer dying.Close()
+		s := c.Session(cl, 10*time.Second)
+		g := recipes.NewGroup(cl.Tree(), "/services/web")
+		v, err := g.View(ctx)
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		defer v.Close()
+		one, err := g.Join(ctx, s, recipes.Member{ID: "one", Address: "10.0.0.1:80", Labels: map[string]string{"zone": "a"}})
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		other := c.Session(dying, 5*time.Second)
+		if _, err = g.Join(ctx, other, recipes.Member{ID: "one"}); !errors.As(err, new(*recipes.MemberExistsError)) {
+			c.T.Errorf("a second member with the id: %v", err)
+		}
+		two := recipes.Member{ID: "two", Labels: map[string]string{"zone": "b"}, Health: recipes.Warning}
+		if _, err = g.Join(ctx, other, two); err != nil {
+			c.T.Fatal(err)
+		}
+		until(c, v, "[one 10.0.0.1:80 passing] [two  warning]")
+		if in := v.Members(map[string]string{"zone": "b"}); len(in) != 1 || in[0].Session != other.ID() {
+			c.T.Errorf("in zone b: %+v", in)
+		}
+		if err = one.Set(ctx, recipes.Member{Address: "10.0.0.1:81", Health: recipes.Critical}); err != nil {
+			c.T.Error(err)
+		}
+		until(c, v, "[one 10.0.0.1:81 critical] [two  warning]")
+		c.Kill("dying")
+		until(c, v, "[one 10.0.0.1:81 critical]")
+		if err = one.Leave(ctx); err != nil {
+			c.T.Error(err)
+		}
+		until(c, v, "")
+		if err = one.Set(ctx, recipes.Member{}); !errors.Is(err, recipes.ErrReleased) {
+			c.T.Errorf("set after leaving: %v", err)
+		}
+	})
+}
+
+// until waits until a view shows what is wanted.
+func until(c *whole.Cluster, v *recipes.View, want string) {
+	c.T.Helper()
+	late := time.After(time.Minute)
+	for {
+		changed, shown := v.Changes(), ""
+		for i, m := range v.Members(nil) {
+			if i > 0 {
+				shown += " "
+			}
+			shown += fmt.Sprintf("[%s %s %s]", m.ID, m.Address, m.Health)
+		}
+		if shown == want {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late:
+			c.T.Fatalf("the view shows %q, want %q", shown, want)
+		}
+	}
+}

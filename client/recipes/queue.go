@@ -1,0 +1,288 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"holdfast/client"
+	"holdfast/tree"
+)
+
+// Queue hands out items in the order in which they were put, each to one worker at a time. An item stays until a worker
+// finishes it: that of a worker that dies, or gives it back, comes back to its place. Safe for concurrent use.
+//
+//	       Put              Take                   Finish
+//	------------> WAITING ---------> CLAIMED by one -------> gone
+//	                 ^                   |
+//	                 | Return, broken,   |
+//	                 | session ends      |
+//	                 +-------------------+
+//
+// Workers without an item stand in a line, and only the first of them looks for items: an item wakes one worker. It
+// claims an item in the transaction in which it leaves the line. An item is finished in one transaction with the claim:
+// of two workers that had it one after the other, only the one that holds the claim can do so. What work does outside
+// the tree must take the fencing token of the claim, or be harmless when repeated.
+type Queue struct{ line line }
+
+const (
+	itemsName   = "items"
+	claimsName  = "claims"
+	workersName = "workers"
+	item        = "item-"
+	// itemsPage is how many items a worker looks at in one read.
+	itemsPage = 100
+)
+
+// NewQueue returns the queue at a path. It asks the cluster for nothing.
+func NewQueue(s *client.Session, path string, o ...Option) *Queue { return &Queue{newLine(s, path, o)} }
+
+// Claim is an item that the caller works on. [Grant.Context] ends before another can have it.
+type Claim struct {
+	*Grant
+
+	// Data is the item's.
+	Data []byte
+
+	item    string
+	created tree.Stamp
+}
+
+// Put puts an item at the end of the queue. It belongs to no session.
+func (q *Queue) Put(ctx context.Context, data []byte) error {
+	err := check(q.line.path)
+	for err == nil {
+		o := client.CreateOptions{Sequential: true, ACL: q.line.o.acl}
+		_, err = q.line.in.Create(ctx, tree.Join(q.below(itemsName), item), data, o)
+		if !errors.Is(err, &tree.RefusedError{Code: tree.NoParent}) {
+			break
+		}
+		err = ensure(ctx, q.line.in, q.below(itemsName))
+	}
+	return failed("put into", q.line.path, err)
+}
+
+// Len returns how many items there are, claimed ones included, as far as the asked node knows.
+func (q *Queue) Len(ctx context.Context, o ...client.ReadOption) (int, error) {
+	stat, _, err := q.line.in.Exists(ctx, q.below(itemsName), o...)
+	return stat.Children, failed("count", q.line.path, err)
+}
+
+// Take waits for an item and claims it. When ctx ends first, the error wraps its cause, and nothing is claimed.
+func (q *Queue) Take(ctx context.Context) (*Claim, error) {
+	asked := time.Now()
+	c, err := q.take(ctx, asked)
+	if err != nil {
+		q.line.o.observer.Waited("queue", q.line.path, time.Since(asked), err)
+	}
+	return c, failed("take from", q.line.path, err)
+}
+
+func (q *Queue) take(ctx context.Context, asked time.Time) (*Claim, error) {
+	if err := check(q.line.path); err != nil {
+		return nil, err
+	}
+	workers := q.line
+	workers.path = q.below(workersName)
+	p, err := workers.enter(ctx, contender, []byte(q.line.o.holder))
+	if err != nil {
+		return nil, err
+	}
+	c, err := q.first(ctx, p, asked)
+	if err != nil {
+		p.leave(err)
+	}
+	return c, err
+}
+
+// first waits until p is first in line, and then for an item.
+func (q *Queue) first(ctx context.Context, p *place, asked time.Time) (*Claim, error) {
+	if err := p.turn(ctx, exclusive().ahead); err != nil {
+		return nil, err
+	}
+	waiting, stop := p.while(ctx)
+	defer stop()
+	for {
+		c, err := q.look(ctx, waiting, p)
+		if err != nil {
+			return nil, p.reason(waiting, err)
+		}
+		if c == nil {
+			continue
+		}
+		if c.Grant, err = newGrant(ctx, "queue", c.place, asked); err != nil {
+			c.place.leave(err)
+			return nil, err
+		}
+		return &c.Claim, nil
+	}
+}
+
+// claimed is a claim that is not granted yet.
+type claimed struct {
+	Claim
+
+	place *place
+}
+
+// look claims the first item that is free. If there is none, it waits until that may have changed, and returns nil.
+func (q *Queue) look(ctx, waiting context.Context, p *place) (*claimed, error) {
+	taken, claims, err := q.children(waiting, claimsName)
+	if err != nil {
+		return nil, err
+	}
+	defer claims.Stop()
+	busy := make(map[string]bool, len(taken))
+	for _, c := range taken {
+		busy[c.Name] = true
+	}
+	all, items, err := q.children(waiting, itemsName)
+	if err != nil {
+		return nil, err
+	}
+	defer items.Stop()
+	for _, free := range all {
+		if !busy[free.Name] {
+			return q.claim(ctx, p, free)
+		}
+	}
+	return nil, either(waiting, items, claims)
+}
+
+// either waits until one of two watches hears something.
+func either(ctx context.Context, one, other *client.OneShot) error {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	heard := make(chan error, 2)
+	for _, w := range []*client.OneShot{one, other} {
+		go func() {
+			_, err := w.Wait(waiting)
+			heard <- err
+		}()
+	}
+	return <-heard
+}
+
+// children returns the children of one of the queue's entries, and a watch that was set with the first page.
+func (q *Queue) children(ctx context.Context, name string) ([]tree.Child, *client.OneShot, error) {
+	path := q.below(name)
+	for {
+		changed := client.NewOneShot()
+		all, err := q.pages(ctx, path, changed)
+		if err == nil {
+			return all, changed, nil
+		}
+		changed.Stop()
+		if !errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
+			return nil, nil, err
+		}
+		if err = ensure(ctx, q.line.in, path); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// pages returns the children of an entry. The read of the first page sets the watch.
+func (q *Queue) pages(ctx context.Context, path string, changed *client.OneShot) (all []tree.Child, err error) {
+	l, with := client.Listing{PageSize: itemsPage, WithStat: true}, []client.ReadOption{client.WithWatch(changed)}
+	for {
+		page, err := q.line.in.ListPage(ctx, path, l, with...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Children...)
+		if !page.More || len(page.Children) == 0 {
+			return all, nil
+		}
+		l.After, with = page.Children[len(page.Children)-1].Name, nil
+	}
+}
+
+// claim gives up the place in the line for a claim of an item, in one transaction. It returns nil if somebody has the
+// item by now, or has removed it.
+func (q *Queue) claim(ctx context.Context, p *place, free tree.Child) (*claimed, error) {
+	c := &claimed{Claim: Claim{item: tree.Join(q.below(itemsName), free.Name), created: free.Stat.Created}}
+	var err error
+	c.place, err = handed(ctx, func(ctx context.Context) (*place, error) { return q.exchange(ctx, p, c) })
+	if errors.Is(err, errNotFree) {
+		return nil, nil //nolint:nilnil // nothing is claimed
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := q.line.in.Get(ctx, c.item)
+	if err != nil {
+		c.place.leave(err)
+		return nil, err
+	}
+	c.Data = e.Data
+	return c, nil
+}
+
+// errNotFree: somebody else was faster.
+var errNotFree = errors.New("item is not free")
+
+// exchange writes the claim.
+func (q *Queue) exchange(ctx context.Context, p *place, c *claimed) (*place, error) {
+	path := tree.Join(q.below(claimsName), tree.Name(c.item))
+	done, err := q.line.in.Transact(ctx, tree.Transaction{
+		If: []tree.Condition{p.standing(), c.there()},
+		Then: []tree.Op{
+			tree.Create{
+				Path: path, Kind: tree.Ephemeral, Data: []byte(q.line.o.holder), Linger: q.line.o.linger, ACL: q.line.o.acl,
+			},
+			tree.Delete{Path: p.entry(), Version: tree.Any},
+		},
+	})
+	switch {
+	case errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}),
+		errors.Is(err, &tree.RefusedError{Code: tree.NoParent}):
+		return nil, errNotFree
+	case err != nil:
+		return nil, err
+	case done.Outcome.Else && p.alive.Err() != nil:
+		return nil, context.Cause(p.alive)
+	case done.Outcome.Else:
+		return nil, errNotFree // or p was removed: its guard tells
+	}
+	p.end(ErrReleased)
+	claims := q.line
+	claims.path = q.below(claimsName)
+	made := done.Outcome.Ops[0]
+	return claims.placed(ctx, client.Created{Path: made.Path, Stat: made.Stat, Stamp: done.Stamp})
+}
+
+// there is the condition that the item is still there.
+func (c *Claim) there() tree.Condition {
+	return tree.Condition{Path: c.item, Property: tree.CreatedStamp, Is: tree.Equal, Value: uint64(c.created)}
+}
+
+// Finish removes the item, and ends the claim. The error wraps [Grant.Err] if the claim was over before: the item is
+// then another worker's. When ctx ends first, the error wraps its cause, and the item is gone or comes back.
+func (c *Claim) Finish(ctx context.Context) error { return failed("finish", c.item, c.finish(ctx)) }
+
+func (c *Claim) finish(ctx context.Context) error {
+	p := c.place
+	if err := c.Err(); err != nil {
+		return err
+	}
+	done, err := p.in.Transact(ctx, tree.Transaction{
+		If: []tree.Condition{p.standing(), c.there()},
+		Then: []tree.Op{
+			tree.Delete{Path: c.item, Version: tree.Any}, tree.Delete{Path: p.entry(), Version: tree.Any},
+		},
+	})
+	switch {
+	case err == nil && done.Outcome.Else:
+		p.leave(ErrBroken)
+		return ErrBroken
+	case err == nil:
+		p.end(ErrReleased)
+	}
+	return err
+}
+
+// Return gives the item back to its place in the queue, as [Hold.Unlock] does a lock.
+func (c *Claim) Return(ctx context.Context) error { return failed("return", c.item, c.release(ctx)) }
+
+func (q *Queue) below(name string) string { return tree.Join(q.line.path, name) }

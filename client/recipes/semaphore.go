@@ -1,0 +1,257 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+	"holdfast/tree"
+)
+
+// Semaphore lets a number of callers hold a permit at a time, in the order in which they came. Safe for concurrent use.
+//
+//	          Acquire            first in line          fewer permits are out than there are
+//	away  ---------------> WAITING ------------> FIRST ------------------------------------> HOLDING
+//	  ^                      |                     |                                           |
+//	  |  ctx ends, broken,   |                     |      Release, broken, session ends        |
+//	  +----------------------+---------------------+-------------------------------------------+
+//
+// Only the first in line looks at the permits that are out, and takes one in the same transaction in which it leaves
+// the line. So a permit that comes back wakes one caller, and no more permits are out than there are: the next one to
+// be first sees what the former one took.
+//
+// A permit's token is higher than those of all permits that were taken before. That of another holder at the same time
+// may be lower or higher: a resource that several holders write to cannot be protected by it.
+type Semaphore struct {
+	line   line
+	number int
+}
+
+const (
+	queueName   = "queue"
+	permitsName = "permits"
+	permit      = "permit-"
+	// MaxPermits is the number of permits of a [Semaphore], at most.
+	MaxPermits = 10_000
+)
+
+// SizeError says that a semaphore or a barrier at a path is used with another number elsewhere.
+type SizeError struct {
+	Path string
+	// Asked is what the caller uses, Is what the entry at the path has.
+	Asked, Is string
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("%s is for %s, not for %s", e.Path, e.Is, e.Asked)
+}
+
+// NewSemaphore returns the semaphore at a path with a number of permits: 1 to [MaxPermits]. Everybody must use the same
+// number; the first one sets it. It asks the cluster for nothing.
+func NewSemaphore(s *client.Session, path string, permits int, o ...Option) *Semaphore {
+	return &Semaphore{newLine(s, path, o), permits}
+}
+
+// Permit is a permit that is held.
+type Permit struct{ *Grant }
+
+// Release gives the permit back, as [Hold.Unlock] does a lock.
+func (p *Permit) Release(ctx context.Context) error {
+	return failed("release", p.place.path, p.release(ctx))
+}
+
+// Acquire waits for a permit. When ctx ends first, the error wraps its cause, and nothing is left behind. The error is
+// a [SizeError] if the semaphore has another number of permits.
+func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
+	asked := time.Now()
+	g, err := s.acquire(ctx, asked, patient())
+	return s.answer("acquire", asked, g, err)
+}
+
+// TryAcquire takes a permit if one is free and nobody waits. Otherwise the error wraps [ErrBusy].
+func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
+	asked := time.Now()
+	g, err := s.acquire(ctx, asked, hasty())
+	return s.answer("try to acquire", asked, g, err)
+}
+
+// Do runs work while it holds a permit, see [Mutex.Do].
+func (s *Semaphore) Do(ctx context.Context, work func(ctx context.Context, token tree.Stamp) error) error {
+	p, err := s.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return failed("hold", s.line.path, p.during(ctx, work))
+}
+
+func (s *Semaphore) answer(verb string, asked time.Time, g *Grant, err error) (*Permit, error) {
+	if err != nil {
+		s.line.o.observer.Waited("semaphore", s.line.path, time.Since(asked), err)
+		return nil, failed(verb, s.line.path, err)
+	}
+	return &Permit{g}, nil
+}
+
+// manner is how a caller waits: in line, and as its first for a permit that comes back.
+type manner struct {
+	ahead rule
+	full  func(ctx context.Context, changed *client.OneShot) error
+}
+
+func patient() manner {
+	return manner{exclusive().ahead, func(ctx context.Context, changed *client.OneShot) error {
+		_, err := changed.Wait(ctx)
+		return err
+	}}
+}
+
+// hasty is the manner of a caller that does not wait.
+func hasty() manner {
+	return manner{busy(exclusive().ahead), func(context.Context, *client.OneShot) error { return ErrBusy }}
+}
+
+// acquire waits in line, and takes a permit once it is first.
+func (s *Semaphore) acquire(ctx context.Context, asked time.Time, how manner) (*Grant, error) {
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	queue := s.line
+	queue.path = tree.Join(s.line.path, queueName)
+	for {
+		p, err := queue.enter(ctx, contender, []byte(s.line.o.holder))
+		if err != nil {
+			return nil, err
+		}
+		g, err := s.first(ctx, p, asked, how)
+		if g != nil {
+			return g, nil
+		}
+		p.leave(err)
+		if !errors.Is(err, errPrepare) {
+			return nil, err
+		}
+		if err := s.prepare(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// errPrepare: the entry above the permits was reaped, and has to be made again.
+var errPrepare = errors.New("no entry for the permits")
+
+// first waits until p is first in line, and takes a permit for it.
+func (s *Semaphore) first(ctx context.Context, p *place, asked time.Time, how manner) (*Grant, error) {
+	if err := p.turn(ctx, how.ahead); err != nil {
+		return nil, err
+	}
+	holder, err := s.take(ctx, p, how)
+	if err != nil {
+		return nil, err
+	}
+	g, err := newGrant(ctx, "semaphore", holder, asked)
+	if err != nil {
+		holder.leave(err)
+	}
+	return g, err
+}
+
+// take waits until fewer permits are out than there are, and takes one in the place of p.
+func (s *Semaphore) take(ctx context.Context, p *place, how manner) (*place, error) {
+	waiting, stop := p.while(ctx)
+	defer stop()
+	for {
+		changed := client.NewOneShot()
+		page, err := s.line.in.ListPage(waiting, s.permits(), client.Listing{PageSize: 1}, client.WithWatch(changed))
+		switch {
+		case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
+			return nil, errPrepare
+		case err == nil && page.Stat.Children < s.number:
+			changed.Stop()
+			return s.exchange(ctx, p)
+		case err == nil:
+			err = how.full(waiting, changed)
+		}
+		changed.Stop()
+		if err != nil {
+			return nil, p.reason(waiting, err)
+		}
+	}
+}
+
+// exchange gives up the place in the line for a permit, in one transaction. For what becomes of it when ctx ends first,
+// see [handed].
+func (s *Semaphore) exchange(ctx context.Context, p *place) (*place, error) {
+	return handed(ctx, func(ctx context.Context) (*place, error) {
+		done, err := s.line.in.Transact(ctx, tree.Transaction{
+			If: []tree.Condition{p.standing()},
+			Then: []tree.Op{
+				tree.Delete{Path: p.entry(), Version: tree.Any},
+				tree.Create{
+					Path: tree.Join(s.permits(), permit), Sequential: true, Kind: tree.Ephemeral, Linger: s.line.o.linger,
+					Data: []byte(s.line.o.holder), ACL: s.line.o.acl,
+				},
+			},
+		})
+		switch {
+		case errors.Is(err, &tree.RefusedError{Code: tree.NoParent}):
+			return nil, errPrepare
+		case err != nil:
+			return nil, err
+		case done.Outcome.Else:
+			return nil, ErrBroken
+		}
+		p.end(ErrReleased)
+		made := done.Outcome.Ops[1]
+		out := s.line
+		out.path = s.permits()
+		return out.placed(ctx, client.Created{Path: made.Path, Stat: made.Stat, Stamp: done.Stamp})
+	})
+}
+
+func (s *Semaphore) permits() string { return tree.Join(s.line.path, permitsName) }
+
+// prepare makes the entries of the semaphore unless they are there, and compares the number of permits.
+func (s *Semaphore) prepare(ctx context.Context) error {
+	if err := check(s.line.path); err != nil {
+		return err
+	}
+	if s.number < 1 || s.number > MaxPermits {
+		return &session.FieldError{Field: "permits", Limit: fmt.Sprintf("1 to %d", MaxPermits)}
+	}
+	if err := sized(ctx, s.line.in, s.line.path, strconv.Itoa(s.number)+" permits"); err != nil {
+		return err
+	}
+	err := ensure(ctx, s.line.in, s.permits())
+	if errors.Is(err, &tree.RefusedError{Code: tree.NoParent}) {
+		return s.prepare(ctx) // reaped in between
+	}
+	return err
+}
+
+// sized makes the entry at path for a number, unless it is there. The error is a [SizeError] if it is for another one.
+func sized(ctx context.Context, in *client.Tree, path, number string) error {
+	for {
+		o := client.CreateOptions{Kind: tree.Container, Parents: true}
+		_, err := in.Create(ctx, path, []byte(number), o)
+		if !errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}) {
+			return err
+		}
+		e, err := in.Get(ctx, path)
+		switch {
+		case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
+			continue // reaped in between
+		case err == nil && e.Data == nil: // made again from below, after it was reaped
+			_, err = in.Set(ctx, path, []byte(number), client.Version(e.Stat.Version))
+			if err == nil || errors.Is(err, &tree.RefusedError{Code: tree.BadVersion}) {
+				continue
+			}
+		case err == nil && string(e.Data) != number:
+			return &SizeError{Path: path, Asked: number, Is: string(e.Data)}
+		}
+		return err
+	}
+}

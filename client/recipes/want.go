@@ -1,0 +1,95 @@
+package recipes
+
+import (
+	"context"
+	"time"
+
+	"holdfast/tree"
+)
+
+// want is what a contender in a line wants.
+type want struct {
+	// recipe is the name for observers, prefix that of the entries.
+	recipe, prefix string
+	// ahead says for whom its place waits.
+	ahead rule
+	// taken names somebody who has what is wanted, "" if it is free. It is for callers who do not wait.
+	taken func(ctx context.Context, l line) (string, error)
+}
+
+// grant waits for what is wanted. data is that of the entry.
+func (l line) grant(ctx context.Context, w want, data []byte) (*Grant, error) {
+	asked := time.Now()
+	g, err := l.stand(ctx, w, data, asked)
+	if err != nil {
+		l.o.observer.Waited(w.recipe, l.path, time.Since(asked), err)
+	}
+	return g, err
+}
+
+// stand enters the line and waits for its turn, and for a promise of the session.
+func (l line) stand(ctx context.Context, w want, data []byte, asked time.Time) (*Grant, error) {
+	if err := check(l.path); err != nil {
+		return nil, err
+	}
+	p, err := l.enter(ctx, w.prefix, data)
+	if err != nil {
+		return nil, err
+	}
+	if err = p.turn(ctx, w.ahead); err == nil {
+		var g *Grant
+		if g, err = newGrant(ctx, w.recipe, p, asked); err == nil {
+			return g, nil
+		}
+	}
+	p.leave(err)
+	return nil, err
+}
+
+// try is grant for a caller that does not wait: the error is [ErrBusy] if somebody is ahead.
+func (l line) try(ctx context.Context, w want, data []byte) (*Grant, error) {
+	name, err := w.taken(ctx, l)
+	if err == nil && name != "" {
+		err = ErrBusy
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.ahead = busy(w.ahead)
+	return l.grant(ctx, w, data)
+}
+
+// busy is a rule that has [ErrBusy] in the place of somebody to wait for.
+func busy(ahead rule) rule {
+	return func(ctx context.Context, p *place) (string, error) {
+		name, err := ahead(ctx, p)
+		if err == nil && name != "" {
+			err = ErrBusy
+		}
+		return name, err
+	}
+}
+
+func (l line) lock(ctx context.Context, w want) (*Hold, error) {
+	g, err := l.grant(ctx, w, []byte(l.o.holder))
+	if err != nil {
+		return nil, failed("lock", l.path, err)
+	}
+	return &Hold{g}, nil
+}
+
+func (l line) tryLock(ctx context.Context, w want) (*Hold, error) {
+	g, err := l.try(ctx, w, []byte(l.o.holder))
+	if err != nil {
+		return nil, failed("try lock", l.path, err)
+	}
+	return &Hold{g}, nil
+}
+
+func (l line) do(ctx context.Context, w want, work func(context.Context, tree.Stamp) error) error {
+	h, err := l.lock(ctx, w)
+	if err != nil {
+		return err
+	}
+	return failed("hold", l.path, h.during(ctx, work))
+}

@@ -1,0 +1,197 @@
+package client
+
+import (
+	"context"
+	"sync"
+
+	"holdfast/client/internal/core"
+	"holdfast/session"
+	"holdfast/tree"
+)
+
+// subscription is a watch and what it has heard. Safe for concurrent use.
+type subscription struct {
+	// watch belongs to the loop, once the watch has begun.
+	watch core.Watch
+
+	mu   sync.Mutex
+	loop *loop // guarded by mu; nil before the watch has begun
+	tree *Tree // guarded by mu; the one with the paths of the reader
+	// unread are the events in their order, at most [WatchBuffer]. guarded by mu
+	unread []WatchEvent
+	err    error         // guarded by mu; why no more come
+	more   chan struct{} // guarded by mu; closed when there is something to read; nil when nobody waits
+}
+
+func newSubscription() *subscription {
+	w := &subscription{}
+	w.watch.Handle = w
+	return w
+}
+
+// begin notes who the watch is for. It reports false if the watch has begun before.
+func (w *subscription) begin(l *loop, t *Tree) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.loop != nil || w.err != nil {
+		return false
+	}
+	w.loop, w.tree = l, t
+	return true
+}
+
+// heard takes what the watch hears. It never waits for a reader: one that is too slow is told so.
+func (w *subscription) heard(h core.Heard) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return
+	}
+	switch {
+	case h.Err != nil:
+		w.err = h.Err
+	case len(w.unread) >= WatchBuffer:
+		newest := w.unread[len(w.unread)-1].Stamp
+		w.unread = append(w.unread[:0], WatchEvent{Event: tree.Event{Stamp: newest}, Lost: true})
+		fallthrough
+	default:
+		h.Event.Path = w.tree.relative(h.Event.Path)
+		w.unread = append(w.unread, WatchEvent{Event: h.Event, Started: h.Started, Lost: h.Lost})
+	}
+	if w.more != nil {
+		close(w.more)
+		w.more = nil
+	}
+}
+
+// first returns the first event that is unread, and leaves it there. Without an event it returns a channel that is
+// closed when there is one, or the error after which there is none.
+func (w *subscription) first() (WatchEvent, <-chan struct{}, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.look()
+}
+
+// take is first, and takes the event out.
+func (w *subscription) take() (WatchEvent, <-chan struct{}, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e, more, err := w.look()
+	if more == nil && err == nil {
+		w.unread = w.unread[1:]
+	}
+	return e, more, err
+}
+
+// look is first. Called with mu held.
+func (w *subscription) look() (WatchEvent, <-chan struct{}, error) {
+	switch {
+	case len(w.unread) > 0:
+		return w.unread[0], nil, nil
+	case w.err != nil:
+		return WatchEvent{}, nil, w.err
+	case w.loop == nil:
+		return WatchEvent{}, nil, ErrNotSet
+	case w.more == nil:
+		w.more = make(chan struct{})
+	}
+	return WatchEvent{}, w.more, nil
+}
+
+// unreadNow takes out all that is unread.
+func (w *subscription) unreadNow() []WatchEvent {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.unread
+	w.unread = nil
+	return all
+}
+
+// mark puts a mark behind what was heard, for a reader that marks what it waits for.
+func (w *subscription) mark(stamp tree.Stamp) {
+	w.heard(core.Heard{Event: tree.Event{Stamp: stamp}, Started: true})
+}
+
+// next takes the next event out, and waits for it.
+func (w *subscription) next(ctx context.Context) (WatchEvent, error) {
+	for {
+		e, more, err := w.take()
+		if err != nil || more == nil {
+			return e, err
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return WatchEvent{}, context.Cause(ctx)
+		}
+	}
+}
+
+// wait waits for the event of a one-shot, which stays for later calls.
+func (w *subscription) wait(ctx context.Context) (tree.Event, error) {
+	for {
+		e, more, err := w.first()
+		switch {
+		case err != nil:
+			return tree.Event{}, err
+		case more == nil && !e.Started:
+			return e.Event, nil
+		case more == nil:
+			w.dropMark()
+			continue
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return tree.Event{}, context.Cause(ctx)
+		}
+	}
+}
+
+// dropMark takes out the mark that the watch is in place.
+func (w *subscription) dropMark() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.unread) > 0 && w.unread[0].Started {
+		w.unread = w.unread[1:]
+	}
+}
+
+// stop ends the watch.
+func (w *subscription) stop() {
+	w.mu.Lock()
+	l := w.loop
+	if w.err == nil {
+		w.err = ErrNotSet
+	}
+	if w.more != nil {
+		close(w.more)
+		w.more = nil
+	}
+	w.mu.Unlock()
+	if l != nil {
+		l.do(core.DropWatch{Watch: &w.watch})
+	}
+}
+
+// subscribe begins a watch.
+func (t *Tree) subscribe(ctx context.Context, path string, kind tree.WatchKind) (*subscription, error) {
+	full, err := t.full(path)
+	if err != nil {
+		return nil, err
+	}
+	if !kind.Valid() {
+		return nil, &session.FieldError{Field: "kind", Limit: "data, exists, child, persistent or recursive"}
+	}
+	l, err := t.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := newSubscription()
+	w.begin(l, t)
+	w.watch.Spec = tree.WatchSpec{Path: full, Kind: kind}
+	if !l.do(core.AddWatch{Watch: &w.watch}) {
+		return nil, session.ErrClosed
+	}
+	return w, nil
+}

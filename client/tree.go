@@ -1,0 +1,163 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"holdfast/client/internal/core"
+	"holdfast/session"
+	"holdfast/tree"
+)
+
+// Errors of the tree's API, besides those of the packages session and tree.
+var (
+	// ErrNoSession: a write through a [Tree] that [Client.Tree] has returned. Writes belong to a session: use
+	// [Session.Tree].
+	ErrNoSession = errors.New("writes need a session: use Session.Tree")
+	// ErrResultGone: the session has ended, and the write took effect before, if only as a refusal. Its result is gone
+	// (X9).
+	ErrResultGone = core.ErrResultGone
+	// ErrNoEffect: the write had no effect and will have none. The error also wraps why.
+	ErrNoEffect = core.ErrNoEffect
+)
+
+// Tree reads, changes and watches the cluster's tree: small entries at paths such as /app/locks/a. [Session.Tree]
+// returns one that can do everything, [Client.Tree] one for reads and watches. Safe for concurrent use.
+//
+// Paths begin with a slash and obey [tree.CheckPath]. They are relative to the tree's chroot, see [Tree.Chroot]: all
+// paths that go in or come out, also those in errors.
+//
+// A read shows no older state than this client has seen, from whichever node. It need not show the newest state: see
+// [Linearizable]. Reads of a session see its earlier writes, and its later writes come after them (G3).
+//
+// Every call waits for a node until ctx ends, through lost connections and moves. Then the error wraps the cause of
+// ctx and the last obstacle. Other errors:
+//
+//   - [*tree.RefusedError]: the tree has refused it. Test for one with
+//     errors.Is(err, &tree.RefusedError{Code: tree.NoNode}). A refused write is also a [*tree.WriteError].
+//   - [*tree.PathError], [session.FieldError]: the request is not valid.
+//   - [session.ErrNoTree]: the cluster has no tree (W8). While a new cluster is about to get one, calls wait as they do
+//     for a node.
+//   - [session.LimitError]: a limit of the client or the node that waiting does not help.
+//   - the error of [Session.Err] after the end of the session, [session.ErrClosed] after [Client.Close].
+type Tree struct {
+	// begin returns the client's loop.
+	begin func(ctx context.Context) (*loop, error)
+	// session is nil for a tree without one.
+	session *Session
+	// root is the chroot, empty for none.
+	root     string
+	defaults []ReadOption
+}
+
+// Tree returns the cluster's tree for reads and watches; its writes return [ErrNoSession]. Its root is [Client.Chroot].
+// The options are those of each read.
+func (c *Client) Tree(defaults ...ReadOption) *Tree {
+	return &Tree{begin: c.begin, root: c.Chroot(), defaults: defaults}
+}
+
+// Tree returns the cluster's tree for the session: writes are the session's, ephemeral entries end with it, and reads
+// are in order with its writes. Its root is [Client.Chroot]. The options are those of each read.
+//
+// The first write makes a local session global, see [Session.Upgrade]. When the cluster does not allow that, writes
+// return [session.ErrLocalSession].
+func (s *Session) Tree(defaults ...ReadOption) *Tree {
+	begin := func(context.Context) (*loop, error) { return s.loop, nil }
+	return &Tree{begin: begin, session: s, root: chrootOf(s.loop.cfg), defaults: defaults}
+}
+
+// Chroot returns the tree below path: its paths are relative to path. The entry at path need not exist.
+func (t *Tree) Chroot(path string) (*Tree, error) {
+	full, err := t.full(path)
+	if err != nil {
+		return nil, err
+	}
+	below := *t
+	below.root = strings.TrimSuffix(full, "/")
+	return &below, nil
+}
+
+// Root returns the path in the cluster's tree that the paths of t are relative to; "/" without a chroot.
+func (t *Tree) Root() string {
+	if t.root == "" {
+		return tree.Root
+	}
+	return t.root
+}
+
+// full returns the path in the cluster's tree. The error is a [tree.PathError].
+func (t *Tree) full(path string) (string, error) {
+	if err := tree.CheckPath(path); err != nil {
+		return "", err
+	}
+	if t.root == "" {
+		return path, nil
+	}
+	full := t.root + strings.TrimSuffix(path, "/")
+	return full, tree.CheckPath(full)
+}
+
+// fullPrefix is full for the path of a sequential create.
+func (t *Tree) fullPrefix(prefix string) (string, error) {
+	if err := tree.CheckPrefix(prefix); err != nil {
+		return "", err
+	}
+	return t.root + prefix, tree.CheckPrefix(t.root + prefix)
+}
+
+// relative returns the path for the application of a path in the cluster's tree. A path that is not below the chroot
+// stays as it is.
+func (t *Tree) relative(path string) string {
+	switch {
+	case t.root == "":
+		return path
+	case path == t.root:
+		return tree.Root
+	case tree.Below(path, t.root):
+		return path[len(t.root):]
+	default:
+		return path
+	}
+}
+
+// wrap returns the error that the application gets: with the verb and the path of the call, unless the tree's own
+// refusal has them, and with paths below the chroot.
+func (t *Tree) wrap(verb, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	refused, ok := errors.AsType[*tree.RefusedError](err)
+	if !ok {
+		return fmt.Errorf("%s %s: %w", verb, path, err)
+	}
+	mine := *refused
+	mine.Path = t.relative(refused.Path)
+	if write, is := errors.AsType[*tree.WriteError](err); is {
+		return &tree.WriteError{Refused: &mine, At: write.At, Stamp: write.Stamp}
+	}
+	return &mine
+}
+
+// chrootOf returns the path of the connect string, empty for none.
+func chrootOf(cfg Config) string {
+	if cfg.ConnectString == "" {
+		return ""
+	}
+	parsed, _ := ParseConnectString(cfg.ConnectString) // New has checked it
+	return parsed.Chroot
+}
+
+// SeenStamp returns the highest stamp that any node has told this client, 0 for none. No read of this client shows an
+// older state. Pass it to another process, which can wait for it with [Mirror.Wait]. The clients of a pool share it.
+// Safe for concurrent use.
+func (c *Client) SeenStamp() tree.Stamp { return c.seen.stamp() }
+
+// idOf returns the session's id, 0 without one.
+func (t *Tree) idOf() session.ID {
+	if t.session == nil {
+		return 0
+	}
+	return t.session.id
+}

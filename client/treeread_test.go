@@ -1,0 +1,145 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubble"
+	"holdfast/tree"
+)
+
+// A client without sessions reads the tree, and needs no node afterwards.
+func TestReadsWithoutASession(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 2)
+		c.change(tree.Create{Path: "/a", Kind: tree.Persistent, Data: []byte("x")})
+		if got, err := cl.Tree().Get(t.Context(), "/a"); err != nil || string(got.Data) != "x" {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		for _, n := range c.all() {
+			n.down()
+		}
+		time.Sleep(time.Minute)
+		for _, n := range c.all() {
+			n.up()
+			if got := n.dialled(); len(got) > 1 {
+				t.Errorf("node %d was dialled at %v while nothing was wanted", n.number, got)
+			}
+		}
+		if _, err := cl.Tree().Get(t.Context(), "/a", Linearizable()); err != nil {
+			t.Errorf("after the nodes came back: %v", err)
+		}
+	})
+}
+
+// A read whose node is lost goes through another one, and ends with its context.
+func TestReadsGoOnElsewhere(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		here := c.owner(s)
+		here.refuse("read", errMute)
+		done := make(chan error, 2)
+		for _, in := range []*Tree{s.Tree(), cl.Tree()} {
+			go func() {
+				_, err := in.Get(t.Context(), "/")
+				done <- err
+			}()
+		}
+		synctest.Wait()
+		here.down()
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		c.owner(s).refuse("read", errMute)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := s.Tree().Get(ctx, "/"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the end of the context", err)
+		}
+	})
+}
+
+// A node that is behind is asked again, and left when it does not catch up.
+func TestReadsLeaveANodeThatLags(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		here := c.owner(s)
+		here.refuse("read", session.ErrLagging)
+		if _, err := s.Tree().Get(t.Context(), "/"); err != nil {
+			t.Fatal(err)
+		}
+		if got := here.count("read"); got < 3 {
+			t.Errorf("the node was asked %d times before it was left", got)
+		}
+		if c.owner(s) == here {
+			t.Error("the client is still at the node that lags")
+		}
+	})
+}
+
+// G3: a read of a session goes out behind the session's earlier writes, and before its later ones, also when they wait.
+func TestG3ReadsAreInOrderWithWrites(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 1)
+		in := mustOpen(t, cl, 12*time.Second).Tree()
+		limit := &session.LimitError{Name: "admission", Limit: "1", RetryAfter: 300 * time.Millisecond}
+		refused := false
+		c.node(1).answer(func(kind string) error {
+			if kind == "write" && !refused {
+				refused = true
+				return limit
+			}
+			return nil
+		})
+		c.node(1).record()
+		go func() {
+			if _, err := in.Create(t.Context(), "/a", nil, CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		go func() {
+			if _, err := in.Get(t.Context(), "/a"); err != nil {
+				t.Errorf("the read does not show the write before it: %v", err)
+			}
+		}()
+		synctest.Wait()
+		mustCreate(t, in, "/b", CreateOptions{})
+		wantStrings(t, c.node(1).record(), "0s write 1 acked 0", "300ms write 1 acked 0", "300ms read",
+			"300ms write 2 acked 0")
+	})
+}
+
+// The end of a session and of its client end what waits.
+func TestReadsEndWithTheirSession(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		c.node(1).refuse("read", errMute)
+		done := make(chan error, 1)
+		read := func(in *Tree) {
+			_, err := in.Get(t.Context(), "/")
+			done <- err
+		}
+		go read(s.Tree())
+		synctest.Wait()
+		c.expire(s.ID())
+		if err := <-done; !errors.Is(err, session.ErrExpired) {
+			t.Errorf("got %v, want ErrExpired", err)
+		}
+		go read(cl.Tree())
+		synctest.Wait()
+		_ = cl.Close()
+		if err := <-done; !errors.Is(err, session.ErrClosed) {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+	})
+}

@@ -1,0 +1,280 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holdfast/session"
+	"holdfast/tree"
+)
+
+// A write takes effect at most once, also when it is sent again after a lost connection or a move (X2). The writes of a
+// session take effect in the order in which they were called (X1). A write that is called while 256 others, or 4 MiB of
+// them, have no answer waits for its turn; more than 4,096 waiting ones, or 16 MiB, are refused with a
+// [session.LimitError].
+//
+// When ctx ends before the answer, the error wraps [session.ErrOutcomeUnknown]: the client takes the write back if it
+// still can (X6), and nobody waits for what became of it. It wraps [ErrNoEffect] instead if the write was never sent. A
+// session that ends tells as much as its certificate does (X9): [ErrNoEffect], [ErrResultGone] or
+// [session.ErrOutcomeUnknown], with the error of [Session.Err].
+
+// WriteOption changes a write.
+type WriteOption func(*writeOptions)
+
+type writeOptions struct {
+	version int64
+	will    *tree.Will
+}
+
+// Version lets a [Tree.Set] or [Tree.Delete] take effect only if the entry's Stat.Version is n, and a [Tree.SetACL]
+// only if its Stat.ACLVersion is n. Otherwise the tree refuses it with [tree.BadVersion].
+func Version(n int64) WriteOption { return func(o *writeOptions) { o.version = n } }
+
+// AnyVersion lets a write take effect whichever version the entry has. It is the default.
+func AnyVersion() WriteOption { return Version(tree.Any) }
+
+// WithWill has a write also set the session's will, if the write takes effect: a transaction that the cluster carries
+// out when the session ends (U3). A will without operations removes the former one. Paths are relative to the chroot.
+func WithWill(w tree.Will) WriteOption { return func(o *writeOptions) { o.will = &w } }
+
+// CreateOptions says which entry to create. The zero value is a persistent one.
+type CreateOptions struct {
+	// Kind is how the entry ends; 0 is [tree.Persistent]. A [tree.Ephemeral] ends with the session.
+	Kind tree.Kind
+	// Sequential appends ten digits to the path, which grow with each child that the parent ever had (D4).
+	Sequential bool
+	// Parents makes missing entries above, persistent and without data.
+	Parents bool
+	// TTL is how long a [tree.Expiring] entry lasts: whole milliseconds, at most [tree.MaxTTL].
+	TTL time.Duration
+	// Linger is the lock-delay of a [tree.Ephemeral] (F2): whole milliseconds, at most [tree.MaxLinger].
+	Linger time.Duration
+	// ACL is the entry's own access list; nil for that of the nearest entry above which has one.
+	ACL tree.ACL
+}
+
+// Created is the result of [Tree.Create].
+type Created struct {
+	// Path is that of the new entry; with Sequential it has the number.
+	Path string
+	// Stat is that of the new entry. Stat.Created is the fencing token of a lock (F1).
+	Stat tree.Stat
+	// Stamp is the write's own.
+	Stamp tree.Stamp
+}
+
+// Create makes an entry. Data of nil stands for no data, which is not the same as empty data.
+func (t *Tree) Create(ctx context.Context, path string, data []byte, o CreateOptions, more ...WriteOption,
+) (Created, error) {
+	if o.Kind == 0 {
+		o.Kind = tree.Persistent
+	}
+	result, err := t.single(ctx, tree.Create{
+		Path: path, Sequential: o.Sequential, Data: data, Kind: o.Kind, Parents: o.Parents, TTL: o.TTL, Linger: o.Linger,
+		ACL: o.ACL,
+	}, optionsOf(more))
+	if err != nil {
+		return Created{}, err
+	}
+	op := result.Outcome.Ops[0]
+	return Created{Path: op.Path, Stat: op.Stat, Stamp: result.Stamp}, nil
+}
+
+// Changed is the result of [Tree.Set] and [Tree.SetACL].
+type Changed struct {
+	// Stat is the entry's, afterwards.
+	Stat tree.Stat
+	// Stamp is the write's own.
+	Stamp tree.Stamp
+}
+
+// Set replaces an entry's data; nil stands for no data. See [Version].
+func (t *Tree) Set(ctx context.Context, path string, data []byte, o ...WriteOption) (Changed, error) {
+	with := optionsOf(o)
+	result, err := t.single(ctx, tree.Set{Path: path, Data: data, Version: with.version}, with)
+	if err != nil {
+		return Changed{}, err
+	}
+	return Changed{Stat: result.Outcome.Ops[0].Stat, Stamp: result.Stamp}, nil
+}
+
+// SetACL replaces an entry's own access list. nil stands for that of the nearest entry above which has one. A grant of
+// the scheme [tree.Auth] stands for all that this client has authenticated as. See [Version].
+func (t *Tree) SetACL(ctx context.Context, path string, acl tree.ACL, o ...WriteOption) (Changed, error) {
+	with := optionsOf(o)
+	result, err := t.single(ctx, tree.SetACL{Path: path, ACL: acl, Version: with.version}, with)
+	if err != nil {
+		return Changed{}, err
+	}
+	return Changed{Stat: result.Outcome.Ops[0].Stat, Stamp: result.Stamp}, nil
+}
+
+// Delete removes an entry without children, and returns the write's own stamp. See [Version].
+func (t *Tree) Delete(ctx context.Context, path string, o ...WriteOption) (tree.Stamp, error) {
+	with := optionsOf(o)
+	result, err := t.single(ctx, tree.Delete{Path: path, Version: with.version}, with)
+	return result.Stamp, err
+}
+
+// Removed is the result of [Tree.DeleteTree].
+type Removed struct {
+	// Entries is how many were removed, the one at the path included.
+	Entries int
+	// Stamp is the write's own.
+	Stamp tree.Stamp
+}
+
+// DeleteTree removes an entry with all that is below it: at most [tree.MaxDeleteTree] entries, otherwise none.
+func (t *Tree) DeleteTree(ctx context.Context, path string, o ...WriteOption) (Removed, error) {
+	result, err := t.single(ctx, tree.DeleteTree{Path: path}, optionsOf(o))
+	if err != nil {
+		return Removed{}, err
+	}
+	return Removed{Entries: result.Outcome.Ops[0].Removed, Stamp: result.Stamp}, nil
+}
+
+// Transacted is the result of [Tree.Transact].
+type Transacted struct {
+	// Outcome has a result for each operation of the case that was carried out; none if that was refused. Its
+	// Outcome.At is the first operation that was refused, -1 for a condition.
+	Outcome tree.Outcome
+	// Stamp is the write's own, also of a refused one.
+	Stamp tree.Stamp
+}
+
+// Transact carries out several operations, all or none (W6). The error is a [tree.WriteError] if an operation was
+// refused; the result then says which one. That a condition did not hold is no error: Outcome.Else says so.
+func (t *Tree) Transact(ctx context.Context, x tree.Transaction, o ...WriteOption) (Transacted, error) {
+	result, err := t.write(ctx, x, optionsOf(o))
+	if err != nil {
+		return Transacted{}, t.wrap("transact", t.Root(), err)
+	}
+	transacted := Transacted{Outcome: result.Outcome, Stamp: result.Stamp}
+	return transacted, t.wrap("transact", t.Root(), refusalOf(result))
+}
+
+// SetWill sets the session's will, see [WithWill]. It returns the write's own stamp.
+func (t *Tree) SetWill(ctx context.Context, w tree.Will) (tree.Stamp, error) {
+	done, err := t.Transact(ctx, tree.Transaction{}, WithWill(w))
+	return done.Stamp, err
+}
+
+func optionsOf(all []WriteOption) writeOptions {
+	o := writeOptions{version: tree.Any}
+	for _, set := range all {
+		set(&o)
+	}
+	return o
+}
+
+// single writes one operation. A refusal is an error; otherwise there is one outcome.
+func (t *Tree) single(ctx context.Context, op tree.Op, o writeOptions) (tree.Result, error) {
+	result, err := t.write(ctx, tree.Transaction{Then: []tree.Op{op}}, o)
+	if err == nil {
+		err = refusalOf(result)
+	}
+	if err == nil && len(result.Outcome.Ops) != 1 {
+		err = fmt.Errorf("node answers with %d results: must be 1", len(result.Outcome.Ops))
+	}
+	if err != nil {
+		return tree.Result{}, t.wrap(op.Verb(), op.Target(), err)
+	}
+	return result, nil
+}
+
+// refusalOf returns the refusal in a result; nil if it took effect.
+func refusalOf(r tree.Result) error {
+	if r.Outcome.Refused == nil {
+		return nil
+	}
+	return &tree.WriteError{Refused: r.Outcome.Refused, At: r.Outcome.At, Stamp: r.Stamp}
+}
+
+// write carries out a write of the session. Paths go in and come out relative to the chroot.
+func (t *Tree) write(ctx context.Context, x tree.Transaction, o writeOptions) (tree.Result, error) {
+	if t.session == nil {
+		return tree.Result{}, ErrNoSession
+	}
+	full, err := t.fullTransaction(x)
+	if err != nil {
+		return tree.Result{}, err
+	}
+	if o.will != nil {
+		will := *o.will
+		if will.Transaction, err = t.fullTransaction(will.Transaction); err != nil {
+			return tree.Result{}, fmt.Errorf("will: %w", err)
+		}
+		o.will = &will
+	}
+	result, err := t.session.loop.write(ctx, t.session, full, o.will)
+	for i := range result.Outcome.Ops {
+		result.Outcome.Ops[i].Path = t.relative(result.Outcome.Ops[i].Path)
+	}
+	return result, err
+}
+
+// fullTransaction returns x with paths of the cluster's tree. The error is a [session.FieldError] or a
+// [tree.PathError].
+func (t *Tree) fullTransaction(x tree.Transaction) (full tree.Transaction, err error) {
+	if n := len(x.If) + len(x.Then) + len(x.Else); n > tree.MaxOps {
+		return full, &session.FieldError{Field: "transaction", Limit: fmt.Sprintf("at most %d operations", tree.MaxOps)}
+	}
+	for _, c := range x.If {
+		if c.Path, err = t.full(c.Path); err != nil {
+			return full, err
+		}
+		full.If = append(full.If, c)
+	}
+	if full.Then, err = t.fullOps(x.Then); err != nil {
+		return full, err
+	}
+	if full.Else, err = t.fullOps(x.Else); err != nil {
+		return full, err
+	}
+	if full.Size() > tree.MaxRequest {
+		err = &session.FieldError{Field: "transaction", Limit: fmt.Sprintf("at most %d bytes", tree.MaxRequest)}
+	}
+	return full, err
+}
+
+func (t *Tree) fullOps(ops []tree.Op) ([]tree.Op, error) {
+	all := make([]tree.Op, 0, len(ops))
+	for _, op := range ops {
+		full, err := t.fullOp(op)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, full)
+	}
+	return all, nil
+}
+
+func (t *Tree) fullOp(op tree.Op) (full tree.Op, err error) {
+	switch op := op.(type) {
+	case tree.Create:
+		path := t.full
+		if op.Sequential {
+			path = t.fullPrefix
+		}
+		op.Path, err = path(op.Path)
+		return op, err
+	case tree.Set:
+		op.Path, err = t.full(op.Path)
+		return op, err
+	case tree.Delete:
+		op.Path, err = t.full(op.Path)
+		return op, err
+	case tree.DeleteTree:
+		op.Path, err = t.full(op.Path)
+		return op, err
+	case tree.SetACL:
+		op.Path, err = t.full(op.Path)
+		return op, err
+	case tree.Check:
+		op.Path, err = t.full(op.Path)
+		return op, err
+	default:
+		return nil, &session.FieldError{Field: "op", Limit: fmt.Sprintf("an operation of package tree, not %T", op)}
+	}
+}

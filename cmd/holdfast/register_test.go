@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/client"
+	"holdfast/client/recipes"
+)
+
+// memberOnce returns a member of the group, once it is as wanted; nil stands for none.
+func memberOnce(t *testing.T, v *recipes.View, wanted func(*recipes.Member) bool) *recipes.Member {
+	t.Helper()
+	late := time.NewTimer(time.Minute)
+	defer late.Stop()
+	for {
+		changed := v.Changes()
+		var one *recipes.Member
+		for _, m := range v.Members(nil) {
+			one = &m
+		}
+		if wanted(one) {
+			return one
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			t.Fatalf("got %+v, and nothing better came", one)
+		}
+	}
+}
+
+func viewOf(t *testing.T, c *client.Client) *recipes.View {
+	t.Helper()
+	v, err := recipes.NewGroup(c.Tree(), "/services/job").View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(v.Close)
+	return v
+}
+
+func TestRegister(t *testing.T) {
+	v := viewOf(t, startTree(t))
+	healthy := filepath.Join(t.TempDir(), "healthy")
+	l := startUnder(t, "register", "echo $HOLDFAST_MEMBER; cat; exit 6", "--address", "10.0.0.7:80", "--id", "one",
+		"--label", "zone=a", "--check", "test -e "+healthy, "--every", "50ms", "--timeout", "5s")
+	l.hears("/services/job/one")
+	is := memberOnce(t, v, func(m *recipes.Member) bool { return m != nil })
+	if is.ID != "one" || is.Address != "10.0.0.7:80" || is.Labels["zone"] != "a" || is.Health != recipes.Critical {
+		t.Errorf("got %+v", is)
+	}
+	if err := os.WriteFile(healthy, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	memberOnce(t, v, func(m *recipes.Member) bool { return m != nil && m.Health == recipes.Passing })
+	if err := os.Remove(healthy); err != nil {
+		t.Fatal(err)
+	}
+	memberOnce(t, v, func(m *recipes.Member) bool { return m != nil && m.Health == recipes.Critical })
+	code, _, stderr := execute(t, "", "register", "job", "--id", "one", "--wait", "200ms", "--", "true")
+	if code != exitFailed || !strings.Contains(stderr, "not registered within --wait 200ms") ||
+		!strings.Contains(stderr, is.Session.String()) {
+		t.Errorf("a second one: exit code %d, %s", code, stderr)
+	}
+	l.ends(6)
+	memberOnce(t, v, func(m *recipes.Member) bool { return m == nil })
+	l = startUnder(t, "register", "echo runs; cat")
+	l.hears("runs")
+	is = memberOnce(t, v, func(m *recipes.Member) bool { return m != nil })
+	if !strings.HasSuffix(is.ID, fmt.Sprintf(":%d", l.cmd.Process.Pid)) || is.Health != recipes.Passing {
+		t.Errorf("got %+v", is)
+	}
+	l.ends(0)
+	for args, says := range map[string]string{
+		"register":                                     "SERVICE -- COMMAND",
+		"register job true":                            "SERVICE -- COMMAND",
+		"register / -- true":                           "below /",
+		"register job --id a//b -- true":               "a//b",
+		"register job --label =x -- true":              "label",
+		"register job --label a=1 --label a=2 -- true": "twice",
+		"register job --every 0s -- true":              "--every",
+		"register job --every 1s -- true":              "for --check",
+		"register job --wait 0s -- true":               "--wait",
+		"register job --timeout 0s -- true":            "--timeout",
+	} {
+		if code, _, stderr := execute(t, "", strings.Fields(args)...); code != exitUsage ||
+			!strings.Contains(stderr, says) {
+			t.Errorf("%s: exit code %d, %s", args, code, stderr)
+		}
+	}
+	if code, _, stderr := execute(t, "", "register", "job", "--", "/"); code != 126 {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
+// A registration that has expired comes back, in another session, and the program runs on.
+func TestRegisteredAgain(t *testing.T) {
+	v := viewOf(t, startTree(t))
+	l := startUnder(t, "register", "echo runs; read line; echo still runs", "--timeout", "2s", "--id", "one")
+	l.hears("runs")
+	first := memberOnce(t, v, func(m *recipes.Member) bool { return m != nil })
+	if err := l.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	memberOnce(t, v, func(m *recipes.Member) bool { return m == nil })
+	if err := l.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	memberOnce(t, v, func(m *recipes.Member) bool { return m != nil && m.Session != first.Session })
+	fmt.Fprintln(l.in)
+	l.hears("still runs")
+	if said := l.ends(0); !strings.Contains(said, "registered again") {
+		t.Errorf("got %s", said)
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/client"
+	"holdfast/session"
+	"holdfast/tree"
+)
+
+func (c *treeCommands) treeWatch() *cobra.Command {
+	var recursive bool
+	cmd := &cobra.Command{
+		Use: "watch PATH", Short: "Print what happens to an entry of the tree", Args: onePath,
+		Long: `Print what happens to an entry of the tree and to the list of its children, or with --recursive
+to the entry and all below it, until Ctrl-C. The entry need not exist.
+
+Each line has the time at which the command heard of the event, the stamp of the change, and what
+has happened to which path. The line "watching" comes first: every change after its stamp is
+told. The watch goes on when its node is lost. "LOST" says that events up to a stamp may be
+missing: read again what matters. With -o json each line is an object.`,
+		Example: `  holdfast watch /app/members
+  holdfast watch --recursive /app -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kind := tree.WatchPersistent
+			if recursive {
+				kind = tree.WatchRecursive
+			}
+			return c.watchPath(cmd.Context(), args[0], kind)
+		},
+	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "watch all below the entry too")
+	c.target.registerReadOnly(cmd)
+	return c.ofTree(cmd)
+}
+
+// watchedView is an event of a watch, in JSON.
+type watchedView struct {
+	Time  time.Time `json:"time"`
+	Stamp string    `json:"stamp"`
+	Event string    `json:"event"`
+	// Path is absent for what is about the watch itself.
+	Path string `json:"path,omitempty"`
+}
+
+// watchPath prints events until ctx ends. The first one has the time limit of a call.
+func (c *treeCommands) watchPath(ctx context.Context, path string, kind tree.WatchKind) error {
+	cl, err := c.target.client(client.Config{Endpoints: c.target.endpoints, ReadOnly: c.target.readOnly})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = cl.Close() }() // always nil
+	watching, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := time.AfterFunc(c.target.timeout, func() { cancel(lateError{c.target.timeout}) })
+	defer limit.Stop()
+	for e, err := range cl.Tree().Watch(watching, path, kind) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		limit.Stop()
+		v := viewWatched(e)
+		text := fmt.Sprintf("%s  %-12s %s", timeText(v.Time), v.Stamp, v.Event)
+		if v.Path != "" {
+			text = fmt.Sprintf("%s  %-12s %-16s %s", timeText(v.Time), v.Stamp, v.Event, escaped(v.Path))
+		}
+		if err := c.out.printLine(v, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func viewWatched(e client.WatchEvent) watchedView {
+	v := watchedView{Time: time.Now().Round(0), Stamp: e.Stamp.String(), Event: e.Kind.String(), Path: e.Path}
+	switch {
+	case e.Started:
+		v.Event, v.Path = "watching", ""
+	case e.Lost:
+		v.Event, v.Path = "LOST", ""
+	}
+	return v
+}
+
+// toldView is an event of a session, in JSON.
+type toldView struct {
+	Time        time.Time        `json:"time"`
+	Stamp       string           `json:"stamp"`
+	Event       string           `json:"event"`
+	Session     *sessionView     `json:"session,omitempty"`
+	Certificate *certificateView `json:"certificate,omitempty"`
+}
+
+func (c *cli) sessionWatch() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "watch", Short: "Print which sessions are opened, moved and ended", Args: noArgs,
+		Long: `Print which global sessions are opened, moved to another client or node, and ended, until Ctrl-C.
+
+Each line has the time at which the command heard of it, the stamp of the change, and the
+session. A session that has ended comes with its certificate: why it ended, how long it had been
+silent, and how many ephemeral entries of the tree went with it. The line "watching" comes first:
+every change after its stamp is told. The watch goes on when its node is lost. "LOST" says that
+events up to a stamp may be missing. With -o json each line is an object.`,
+		Example: `  holdfast session watch
+  holdfast session watch -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			return c.target.with(func(cl *client.Client) error {
+				watching, cancel := context.WithCancelCause(ctx)
+				defer cancel(nil)
+				limit := time.AfterFunc(c.target.timeout, func() { cancel(lateError{c.target.timeout}) })
+				defer limit.Stop()
+				for e, err := range cl.WatchSessions(watching) {
+					if ctx.Err() != nil {
+						return nil
+					}
+					if err != nil {
+						return err
+					}
+					limit.Stop()
+					if err := printTold(c.out, e); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	c.target.registerReadOnly(cmd)
+	return cmd
+}
+
+// printTold prints what is told of a session.
+func printTold(out *printer, e session.Event) error {
+	v := toldView{Time: time.Now().Round(0), Stamp: e.Stamp.String(), Event: "watching"}
+	var about string
+	switch {
+	case e.Opened != nil:
+		v.Event, v.Session = "opened", new(viewSession(*e.Opened, -1))
+		about = fmt.Sprintf("%v  timeout %s  node %d  %s", e.Opened.ID, spanText(e.Opened.Timeout), e.Opened.Owner,
+			labelText(e.Opened.Labels))
+	case e.Moved != nil:
+		v.Event, v.Session = "moved", new(viewSession(*e.Moved, -1))
+		about = fmt.Sprintf("%v  to node %d  attachment %d", e.Moved.ID, e.Moved.Owner, e.Moved.Attachment)
+	case e.Ended != nil:
+		v.Event, v.Certificate = "ended", new(viewCertificate(*e.Ended))
+		about = fmt.Sprintf("%v  %s  last touch %s before  node %d  ephemerals %d", e.Ended.ID, e.Ended.Cause,
+			spanText(e.Ended.LastTouchAge), e.Ended.Owner, e.Ended.Left.Ephemerals)
+	case e.Lost:
+		v.Event = "LOST"
+	}
+	text := fmt.Sprintf("%s  %-12s %-8s  %s", timeText(v.Time), v.Stamp, v.Event, about)
+	return out.printLine(v, strings.TrimRight(text, " "))
+}

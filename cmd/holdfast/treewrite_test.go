@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holdfast/client"
+	"holdfast/tree"
+)
+
+func TestTreeIsWritten(t *testing.T) {
+	c := startTree(t)
+	_, tr := heldTree(t, c)
+	file := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(file, []byte(binary), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantOutput(t, succeed(t, "create", "/app/blob", "@"+file, "--parents"), "/app/blob")
+	wantOutput(t, succeed(t, "create", "/app/job-", "@@x", "-s", "--ttl", "1h"), "/app/job-0000000001")
+	if e, err := tr.Get(t.Context(), "/app/job-0000000001"); err != nil || string(e.Data) != "@x" ||
+		e.Stat.Kind != tree.Expiring {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	if e, err := tr.Get(t.Context(), "/app/blob"); err != nil || string(e.Data) != binary {
+		t.Errorf("got %q, %v", e.Data, err)
+	}
+	code, stdout, stderr := execute(t, binary, "set", "/app/job-0000000001", "-", "--version", "0")
+	if code != exitDone || stdout != "version 1\n" {
+		t.Errorf("exit code %d, %s, %s", code, stdout, stderr)
+	}
+	if e, err := tr.Get(t.Context(), "/app/job-0000000001"); err != nil || string(e.Data) != binary {
+		t.Errorf("got %q, %v", e.Data, err)
+	}
+	wantOutput(t, succeed(t, "acl", "set", "/app/blob", "world:anyone:rw", "ip:10.0.0.0/8:cd"), "list version 1")
+	wantOutput(t, succeed(t, "acl", "get", "/app/blob"),
+		"grant      world:anyone:rw\ngrant      ip:10.0.0.0/8:cd\ninherited  no\nversion    1")
+	succeed(t, "quota", "set", "/app", "--entries", "3", "--soft-bytes", "1000")
+	wantOutput(t, succeed(t, "quota", "get", "/app"), fmt.Sprintf(
+		"            ENTRIES  BYTES\nused        3        %d\nlimit       3        -\nsoft limit  -        1000",
+		2*len(binary)))
+	for _, tt := range []struct{ args, says string }{
+		{"create /app/more", "create /app"},
+		{"create /app/blob", "create /app/blob: NODE_EXISTS"},
+		{"set /app/blob x --version 7", "set /app/blob: BAD_VERSION: version is 0, expected 7"},
+		{"rm /app", "delete /app: NOT_EMPTY"},
+		{"rm /zookeeper", "RESERVED"},
+	} {
+		code, _, stderr := execute(t, "", strings.Fields(tt.args)...)
+		if code != exitFailed || !strings.Contains(stderr, tt.says) {
+			t.Errorf("%s: exit code %d, %s", tt.args, code, stderr)
+		}
+	}
+	succeed(t, "quota", "rm", "/app")
+	wantOutput(t, succeed(t, "rm", "-r", "/app"), "removed 3 entries")
+}
+
+func TestTransactionsOfFiles(t *testing.T) {
+	startTree(t)
+	const text = "# made once\nif /a missing\ncreate /a \"x\\x00 y\"\ncreate-sequential /a/\nelse\nset /a z 0\n"
+	for i, want := range []string{
+		"all conditions hold\ncreate /a\ncreate /a/0000000000", "a condition does not hold\nset /a",
+	} {
+		if code, stdout, stderr := execute(t, text, "txn", "-"); code != exitDone || stdout != want+"\n" {
+			t.Errorf("run %d: exit code %d, %q, %s", i, code, stdout, stderr)
+		}
+		if got, data := succeed(t, "get", "/a"), []string{"x\x00 y", "z"}[i]; got != data {
+			t.Errorf("run %d: data %q, want %q", i, got, data)
+		}
+	}
+	if code, _, stderr := execute(t, text, "txn", "-"); code != exitFailed || !strings.Contains(stderr, "BAD_VERSION") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
+func TestTransactionsThatAreRefused(t *testing.T) {
+	for text, says := range map[string]string{
+		"move /a /b":            `line 1: "move"`,
+		"\nset /a":              "line 2: set takes 2 to 3 words, not 1",
+		"delete /a -1":          "version",
+		"if /a version ~ 3":     "condition",
+		"if /a version = x":     `value "x"`,
+		"create \"/a":           "quotes",
+		"else\nelse":            "line 2",
+		"create relative":       "begin with a slash",
+		"if /a created = 3.x.4": "line 1",
+	} {
+		if code, _, stderr := execute(t, text, "txn", "-"); code != exitUsage || !strings.Contains(stderr, says) {
+			t.Errorf("%q: exit code %d, %s, want %q", text, code, stderr, says)
+		}
+	}
+}
+
+// More than a DeleteTree may remove goes piece by piece.
+func TestRemovesMoreThanFitsAtOnce(t *testing.T) {
+	c := startTree(t)
+	_, tr := heldTree(t, c)
+	const parents, each = 3, 4000
+	for p := range parents {
+		parent := tree.Create{Path: fmt.Sprintf("/big/%d", p), Kind: tree.Persistent, Parents: true}
+		x := tree.Transaction{Then: []tree.Op{parent}}
+		for i := range each {
+			x.Then = append(x.Then, tree.Create{Path: fmt.Sprintf("/big/%d/%d", p, i), Kind: tree.Persistent})
+		}
+		if _, err := tr.Transact(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tr.DeleteTree(t.Context(), "/big"); !isRefused(err, tree.OverLimit) {
+		t.Fatalf("got %v: the test needs more entries", err)
+	}
+	wantOutput(t, succeed(t, "rm", "-r", "/big", "--call-timeout", "30s"),
+		fmt.Sprintf("removed %d entries", parents*(each+1)+1))
+}
+
+// lines runs a command that goes on until stop. It returns its lines one by one.
+func lines(t *testing.T, args ...string) (next func(v any), stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	r, w := io.Pipe()
+	code := make(chan int, 1)
+	var stderr strings.Builder
+	go func() {
+		exit := run(ctx, append(args, "-o", "json"), strings.NewReader(""), w, &stderr)
+		_ = w.Close()
+		code <- exit
+	}()
+	scanner := bufio.NewScanner(r)
+	next = func(v any) {
+		t.Helper()
+		if !scanner.Scan() {
+			t.Fatalf("%q ended: %s", args, stderr.String())
+		}
+		if err := json.Unmarshal(scanner.Bytes(), v); err != nil {
+			t.Fatalf("%v in %s", err, scanner.Text())
+		}
+	}
+	return next, func() int {
+		cancel()
+		_, _ = io.Copy(io.Discard, r)
+		return <-code
+	}
+}
+
+// A service that registers itself is seen, and so is its end, with the certificate.
+func TestWatchesSeeAServiceComeAndGo(t *testing.T) {
+	startTree(t)
+	watched, stopWatch := lines(t, "watch", "--recursive", "/app")
+	sessions, stopSessions := lines(t, "session", "watch")
+	var e watchedView
+	var told toldView
+	if watched(&e); e.Event != "watching" {
+		t.Fatalf("got %+v", e)
+	}
+	if sessions(&told); told.Event != "watching" {
+		t.Fatalf("got %+v", told)
+	}
+	held, stopHold := lines(t, "create", "/app/web", "host", "-e", "-p", "--hold", "--label", "service=web")
+	var h heldView
+	var made changeView
+	held(&h)
+	if held(&made); made.Path != "/app/web" || *made.Stat.Owner != h.ID {
+		t.Errorf("got %+v of %+v", made, h)
+	}
+	for _, path := range []string{"/app", "/app/web"} {
+		if watched(&e); e.Event != "created" || e.Path != path {
+			t.Errorf("got %+v, want %s created", e, path)
+		}
+	}
+	if sessions(&told); told.Event != "opened" || told.Session.ID != h.ID {
+		t.Errorf("got %+v", told)
+	}
+	if code := stopHold(); code != exitDone {
+		t.Errorf("exit code %d", code)
+	}
+	if watched(&e); e.Event != "deleted" || e.Path != "/app/web" {
+		t.Errorf("got %+v", e)
+	}
+	if sessions(&told); told.Event != "ended" || told.Certificate.ID != h.ID || told.Certificate.Ephemerals != 1 {
+		t.Errorf("got %+v, %+v", told, told.Certificate)
+	}
+	if code := stopWatch(); code != exitDone {
+		t.Errorf("watch: exit code %d", code)
+	}
+	if code := stopSessions(); code != exitDone {
+		t.Errorf("session watch: exit code %d", code)
+	}
+}
+
+// An entry of a session whose token is given belongs to that session.
+func TestEphemeralsOfATokenBelongToItsSession(t *testing.T) {
+	c := startTree(t)
+	s, err := c.Open(t.Context(), client.SessionOptions{Timeout: 60e9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := execute(t, formatToken(s.Token()), "create", "/e", "-e", "--token", "-"); code != exitDone {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+	if e, err := c.Tree(client.Linearizable()).Get(t.Context(), "/e"); err != nil || e.Stat.Owner != uint64(s.ID()) {
+		t.Errorf("got %+v, %v", e, err)
+	}
+}

@@ -1,0 +1,380 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+// outcome is what Run returned.
+type outcome struct {
+	Ended
+	err error
+	at  time.Time
+}
+
+// run is a Run in this process.
+type run struct {
+	*talk
+	ended chan outcome
+	said  []string
+}
+
+// runHere runs a listener in this process. Zero fields of o get values.
+func runHere(t *testing.T, o Options, args ...string) *run {
+	t.Helper()
+	r := &run{talk: newTalk(t), ended: make(chan outcome, 1)}
+	o.Command, o.Args, o.Env = os.Args[0], args, environment("listener")
+	o.Stdin, o.Stdout, o.Stderr = r.stdin, r.stdout, os.Stderr
+	o.Say = func(what string) { r.said = append(r.said, what) }
+	var f Family
+	go func() {
+		is, err := f.Run(t.Context(), o)
+		r.ended <- outcome{is, err, time.Now()}
+		r.handedOver()
+	}()
+	return r
+}
+
+func forever() *hold { return newHold(time.Now().Add(time.Hour)) }
+
+func TestExitCodes(t *testing.T) {
+	r := runHere(t, Options{Hold: forever()})
+	r.ready()
+	r.say("exit 42")
+	if got := <-r.ended; got.Code != 42 || got.Lost || got.err != nil {
+		t.Errorf("got %+v, want 42", got)
+	}
+	r = runHere(t, Options{Hold: forever()})
+	pid, _ := r.ready()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-r.ended; got.Code != 128+9 || got.Lost || got.err != nil {
+		t.Errorf("got %+v, want 137", got)
+	}
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]int{
+		"no-such-program-of-holdfast": CodeNotFound, "/no/such/program": CodeNotFound, plain: CodeNotExecutable,
+		"/": CodeNotExecutable,
+	} {
+		var f Family
+		_, err := f.Run(t.Context(), Options{Command: command, Hold: forever(), Say: func(string) {}})
+		if not, ok := errors.AsType[*StartError](err); !ok || not.Code() != want {
+			t.Errorf("%s: got %v, want a StartError with the code %d", command, err, want)
+		}
+	}
+}
+
+func TestNothingIsStarted(t *testing.T) {
+	witness := filepath.Join(t.TempDir(), "witness")
+	o := Options{Command: "touch", Args: []string{witness}, Hold: forever(), Say: func(string) {}}
+	var f Family
+	mine := errors.New("mine")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(mine)
+	if _, err := f.Run(ctx, o); !errors.Is(err, mine) {
+		t.Errorf("ctx had ended: got %v, want its cause", err)
+	}
+	lost := forever()
+	lost.end(mine)
+	o.Hold = lost
+	_, err := f.Run(t.Context(), o)
+	if is, ok := errors.AsType[*LostError](err); !ok || !errors.Is(is, mine) {
+		t.Errorf("the hold was over: got %v, want a LostError with its cause", err)
+	}
+	for want, change := range map[string]func(*Options){
+		"command": func(o *Options) { o.Command = "" }, "hold": func(o *Options) { o.Hold = nil },
+		"on_lost": func(o *Options) { o.OnLost = Continue + 1 }, "grace": func(o *Options) { o.Grace = -1 },
+		"margin": func(o *Options) { o.Margin = -1 }, "say": func(o *Options) { o.Say = nil },
+	} {
+		wrong := o
+		wrong.Hold = forever()
+		change(&wrong)
+		_, err := f.Run(t.Context(), wrong)
+		if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != want {
+			t.Errorf("got %v, want a refusal of %s", err, want)
+		}
+	}
+	if _, err := os.Stat(witness); err == nil {
+		t.Error("a program was started")
+	}
+	o.Hold = forever()
+	if is, err := f.Run(t.Context(), o); err != nil || is.Code != 0 {
+		t.Fatalf("got %+v, %v", is, err)
+	}
+	if _, err := os.Stat(witness); err != nil {
+		t.Errorf("the control was not started: %v", err)
+	}
+}
+
+// Every signal of this process reaches the program, and its children in the group.
+func TestSignalsArePassedOn(t *testing.T) {
+	r := runHere(t, Options{Hold: forever()})
+	pid, group := r.ready()
+	if pid != group || group == syscall.Getpgrp() {
+		t.Errorf("program %d is in group %d, and this process in %d; want a group of its own", pid, group,
+			syscall.Getpgrp())
+	}
+	r.say("fork")
+	r.want("<nil>")
+	if _, its := r.ready(); its != group {
+		t.Fatalf("a child of the program is in group %d, want %d", its, group)
+	}
+	for s, name := range names {
+		if err := syscall.Kill(os.Getpid(), s.(syscall.Signal)); err != nil {
+			t.Fatal(err)
+		}
+		r.want(name, name)
+	}
+	r.say("exit 0")
+	if got := <-r.ended; got.Code != 0 || got.Lost || got.err != nil {
+		t.Errorf("got %+v, want 0", got)
+	}
+	r.silent()
+}
+
+// The program is terminated and then killed, with all its group, before another can have the lock.
+func TestKilledBeforeTheHoldIsOver(t *testing.T) {
+	const grace, margin = 700 * time.Millisecond, 800 * time.Millisecond
+	h := forever()
+	r := runHere(t, Options{Hold: h, Grace: grace, Margin: margin})
+	pid, _ := r.ready()
+	r.say("fork")
+	r.want("<nil>")
+	other, _ := r.ready()
+	until := time.Now().Add(2 * time.Second)
+	h.renew(until)
+	syscall.Kill(os.Getpid(), syscall.SIGCONT) // anything makes Run look
+	heard := []string{r.hear(), r.hear()}
+	for len(heard) < 6 { // CONT twice, then TERM and CONT for both; each process prints in an order of its own
+		heard = append(heard, r.hear())
+	}
+	if said := strings.Join(heard, " "); strings.Count(said, "TERM") != 2 {
+		t.Errorf("got %s, want TERM twice", said)
+	}
+	if now := time.Now(); now.Before(until.Add(-margin - grace)) {
+		t.Errorf("SIGTERM came %v before the end, want at most %v", until.Sub(now), margin+grace)
+	}
+	got := <-r.ended
+	for _, gone := range []int{pid, other} {
+		if err := syscall.Kill(gone, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("process %d was left when Run returned: %v", gone, err)
+		}
+	}
+	if got.Code != 128+9 || !got.Lost || got.err != nil {
+		t.Errorf("got %+v, want 137 and lost", got)
+	}
+	if early := until.Sub(got.at); early <= 0 || early > margin {
+		t.Errorf("Run returned %v before the end, want 0 to %v", early, margin)
+	}
+	if len(r.said) != 2 {
+		t.Errorf("got %q, want two remarks", r.said)
+	}
+	r.silent()
+}
+
+// A program that was sent SIGTERM is killed, although the hold has come back.
+func TestTerminatedForGood(t *testing.T) {
+	h := forever()
+	r := runHere(t, Options{Hold: h, Grace: 1900 * time.Millisecond})
+	r.ready()
+	h.renew(time.Now().Add(2 * time.Second))
+	syscall.Kill(os.Getpid(), syscall.SIGCONT) // anything makes Run look
+	for r.hear() != "TERM" {
+	}
+	h.renew(time.Now().Add(time.Hour))
+	if got := <-r.ended; got.Code != 128+9 || !got.Lost {
+		t.Errorf("got %+v, want 137 and lost", got)
+	}
+}
+
+func TestBrokenHoldKillsAtOnce(t *testing.T) {
+	h := forever()
+	r := runHere(t, Options{Hold: h, Grace: time.Minute})
+	r.ready()
+	h.end(errors.New("broken"))
+	if got := <-r.ended; got.Code != 128+9 || !got.Lost {
+		t.Errorf("got %+v, want 137 and lost", got)
+	}
+	r.silent() // no SIGTERM came
+}
+
+func TestOtherWaysToLose(t *testing.T) {
+	h := forever()
+	r := runHere(t, Options{Hold: h, OnLost: Term})
+	r.ready()
+	h.end(errors.New("broken"))
+	for r.hear() != "TERM" {
+	}
+	r.say("exit 5")
+	if got := <-r.ended; got.Code != 5 || !got.Lost {
+		t.Errorf("term: got %+v, want 5 and lost", got)
+	}
+	h = forever()
+	r = runHere(t, Options{Hold: h, OnLost: Continue})
+	r.ready()
+	h.end(errors.New("broken"))
+	r.say("still here")
+	r.want("heard still here")
+	r.say("exit 6")
+	if got := <-r.ended; got.Code != 6 || !got.Lost || len(r.said) != 1 {
+		t.Errorf("continue: got %+v and %q, want 6, lost and one remark", got, r.said)
+	}
+}
+
+// What a program leaves in its group ends with it.
+func TestNothingIsLeft(t *testing.T) {
+	r := runHere(t, Options{Hold: forever()})
+	r.ready()
+	r.say("fork")
+	r.want("<nil>")
+	left, _ := r.ready()
+	r.say("exit 0")
+	if got := <-r.ended; got.Code != 0 || got.err != nil || len(r.said) != 0 {
+		t.Errorf("got %+v and %q, want 0", got, r.said)
+	}
+	if err := syscall.Kill(left, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d was left when Run returned: %v", left, err)
+	}
+	r.silent()
+}
+
+func TestOrphansAreReaped(t *testing.T) {
+	before := adopting()
+	r := runHere(t, Options{Hold: forever()})
+	r.ready()
+	r.say("orphan")
+	r.want("reaped")
+	r.say("exit 0")
+	if got := <-r.ended; got.Code != 0 || got.err != nil {
+		t.Errorf("got %+v, want 0", got)
+	}
+	if adopting() != before {
+		t.Error("this process still adopts orphans")
+	}
+}
+
+// The ends of checks are theirs, although a reaper runs; and a check that is late is killed with all that it started.
+func TestChecks(t *testing.T) {
+	var f Family
+	k := newTalk(t)
+	ended := make(chan outcome, 1)
+	go func() {
+		is, err := f.Run(t.Context(), Options{
+			Command: os.Args[0], Env: environment("listener"), Stdin: k.stdin, Stdout: k.stdout, Stderr: os.Stderr,
+			Hold: forever(), Say: func(string) {},
+		})
+		ended <- outcome{is, err, time.Now()}
+		k.handedOver()
+	}()
+	k.ready()
+	for range 20 {
+		if err := f.Check(t.Context(), "exit 0", nil); err != nil {
+			t.Fatal(err)
+		}
+		var exit *exec.ExitError
+		if err := f.Check(t.Context(), "exit 3", nil); !errors.As(err, &exit) || exit.ExitCode() != 3 {
+			t.Fatalf("got %v, want the code 3", err)
+		}
+	}
+	late := errors.New("late")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, late)
+	defer cancel()
+	left := filepath.Join(t.TempDir(), "pid")
+	if err := f.Check(ctx, "sleep 1000 & echo $! >"+left+"; wait", os.Environ()); !errors.Is(err, late) {
+		t.Errorf("got %v, want the cause", err)
+	}
+	if text, err := os.ReadFile(left); err == nil { // it may have been killed before
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		for again := time.NewTicker(time.Millisecond); syscall.Kill(pid, 0) == nil; {
+			<-again.C
+		}
+	}
+	k.say("exit 2")
+	if got := <-ended; got.Code != 2 || got.err != nil {
+		t.Errorf("got %+v, want 2", got)
+	}
+}
+
+// startRunner starts a process that runs a listener until a moment.
+func startRunner(t *testing.T, until time.Time, attr *syscall.SysProcAttr) (*talk, *exec.Cmd) {
+	t.Helper()
+	k := newTalk(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = environment("runner", fmt.Sprintf("%s=%d", untilVariable, until.UnixNano()))
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = k.stdin, k.stdout, os.Stderr, attr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	k.handedOver()
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return k, cmd
+}
+
+func TestDiesWithItsRunner(t *testing.T) {
+	k, cmd := startRunner(t, time.Now().Add(time.Hour), nil)
+	k.ready()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	k.silent()
+}
+
+// A process that was stopped until the hold was over kills the program as the first thing.
+func TestStoppedRunner(t *testing.T) {
+	until := time.Now().Add(3 * time.Second)
+	k, cmd := startRunner(t, until, nil)
+	k.ready()
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := waitFor(pPID, cmd.Process.Pid, syscall.WSTOPPED); err != nil {
+		t.Fatal(err)
+	}
+	<-time.NewTimer(time.Until(until)).C
+	k.say("on my own")
+	k.want("heard on my own") // neither SIGTERM nor SIGKILL came
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 128+9 {
+		t.Errorf("got %v, want 137", err)
+	}
+	k.silent()
+}
+
+// Process 1 of a container: nobody else reaps, and signals without a handler do nothing.
+func TestProcess1(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may make a PID namespace")
+	}
+	k, cmd := startRunner(t, time.Now().Add(time.Hour), &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
+	if pid, _ := k.ready(); pid == 1 || pid > 1000 {
+		t.Fatalf("the program is process %d, want a small number other than 1", pid)
+	}
+	k.say("orphan")
+	k.want("reaped")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	k.want("TERM")
+	k.say("exit 9")
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 9 {
+		t.Errorf("got %v, want 9", err)
+	}
+	k.silent()
+}

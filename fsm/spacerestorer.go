@@ -1,0 +1,111 @@
+package fsm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	logv1 "holdfast/proto/holdfast/log/v1"
+	"holdfast/session"
+	"holdfast/tree"
+	"holdfast/tree/form"
+	"holdfast/tree/store"
+	"holdfast/tree/writers"
+)
+
+// spaceRestorer builds what hangs on the sessions of a snapshot (D7).
+type spaceRestorer struct {
+	space   *space
+	writers *writers.Restorer
+	tree    *store.Restorer
+	lists   form.Lists
+}
+
+// beginTree takes what a header says of the tree, and checks that it says so if its version has one.
+func (r *restorer) beginTree(m *logv1.Header) error {
+	if m.GetVersion() != snapshotWithTree {
+		if m.GetLevel() != 0 || m.GetClockMs() != 0 || m.GetLimits() != nil {
+			return fmt.Errorf("a snapshot of version %d must have no tree", m.GetVersion())
+		}
+		return nil
+	}
+	limits, err := limitsFrom(m.GetLimits())
+	switch {
+	case err != nil:
+		return err
+	case limits == nil:
+		return outOfRange("limits", "those of the tree")
+	case m.GetLevel() == 0 || m.GetLevel() > session.FeatureLevel:
+		return outOfRange("level", fmt.Sprintf("1 to %d, which this release has", session.FeatureLevel))
+	case m.GetClockMs() > maxClockMS:
+		return outOfRange("clock_ms", "below 2^43")
+	}
+	s := &space{level: m.GetLevel(), limits: *limits, clock: time.Duration(m.GetClockMs()) * time.Millisecond}
+	alive := func(id uint64) bool {
+		_, ok := r.tables.session(session.ID(id))
+		return ok
+	}
+	r.hanging = &spaceRestorer{
+		space: s, writers: writers.NewRestorer(s, writers.DefaultLimits(), alive), tree: store.NewRestorer(s, *limits, alive),
+	}
+	return nil
+}
+
+// takeOfTree takes a record that package form reads.
+func (r *restorer) takeOfTree(record []byte) error {
+	if r.hanging == nil {
+		return errors.New("it is about a tree, and the header has none")
+	}
+	if form.IsWriter(record) {
+		one, err := form.ParseWriter(record)
+		if err == nil {
+			err = r.enter(inWriters, nil, one.Session)
+		}
+		if err == nil {
+			err = r.hanging.writers.Add(one)
+		}
+		return named("writer", err)
+	}
+	one, err := r.hanging.lists.ParseEntry(record)
+	if err == nil {
+		err = r.enter(inTree, nil, r.last+1) // the tree knows the order of its entries
+	}
+	if err == nil {
+		err = r.hanging.tree.Add(one)
+	}
+	return named("tree_entry", err)
+}
+
+// finishTree puts the tree into the tables once its last record is there.
+func (r *restorer) finishTree() error {
+	if r.hanging == nil || r.tables.space != nil {
+		return nil
+	}
+	s := r.hanging.space
+	var err error
+	if s.tree, err = r.hanging.tree.Tree(); err != nil {
+		return err
+	}
+	s.writers = r.hanging.writers.Table()
+	r.tables.space, r.tables.shown = s, s.freeze(r.header.GetIndex())
+	return nil
+}
+
+// left returns what a certificate says of the tree; nil if all of it is 0.
+func (r *restorer) left(m *logv1.Certificate) (*session.Left, error) {
+	left := session.Left{
+		Instance: m.GetInstance(), Applied: m.GetApplied(), Floor: m.GetFloor(), Ephemerals: m.GetEphemerals(),
+		Will: tree.WillFate(m.GetWill()),
+	}
+	switch {
+	case left == session.Left{}:
+		return nil, nil //nolint:nilnil // there is nothing
+	case r.hanging == nil:
+		return nil, errors.New("it is about a tree, and the header has none")
+	case left.Floor > left.Applied:
+		return nil, outOfRange("floor", "at most applied")
+	case m.GetWill() < 0 || left.Will > tree.WillDropped:
+		return nil, outOfRange("will", "a fate that this release knows")
+	}
+	return &left, nil
+}

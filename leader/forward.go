@@ -1,0 +1,177 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"holdfast/session"
+)
+
+// Writes is what a [Tracker] needs to pass writes to the tree on. It knows none of their forms (W2). Without HasTree
+// the tracker takes no writes. The functions must be safe for concurrent use and return soon.
+type Writes struct {
+	// HasTree reports whether the state that this node has applied has a tree (W8). Once it has, it has one for ever.
+	HasTree func() bool
+	// Check returns an error for a write that must not be in the log: one that some node cannot read, or whose command
+	// is not what the message says beside it. Nil takes all.
+	Check func(w *session.ForwardedWrite) error
+	// Acknowledge returns the command that acknowledges results (X3), 1 to [session.MaxPeerBatch].
+	Acknowledge func(all []session.Acknowledged) (session.Command, error)
+}
+
+// ForwardLink is the leader's end of one Forward stream. One goroutine calls Welcome and then Refuse, another calls
+// Recv. After [Tracker.Forward] has returned, its caller makes blocked calls return.
+type ForwardLink interface {
+	// Welcome tells the node that the leader of a term takes its writes.
+	Welcome(term uint64) error
+	// Refuse tells the node of 1 to [session.MaxPeerBatch] writes that were not appended.
+	Refuse(all []session.WriteRefusal) error
+	Recv() (session.ForwardMessage, error)
+}
+
+// ErrNotFollowing says that the process that wants to forward writes has no stream of heartbeats to this leader.
+var ErrNotFollowing = errors.New("the node's process has no stream of heartbeats to this leader")
+
+// Forward takes the writes of a node's clients for the log, in the order in which they come (W1). It returns when the
+// stream ends, ctx ends, the term is over, or the node's Follow stream ends; the error says why. It is
+// [ErrNotFollowing] for a process without a Follow stream, [session.ErrNoTree] below the tree's feature level, and
+// [ErrSuperseded] once the node has opened a newer Forward stream.
+//
+// A write that was appended is not answered: its node reads the result from the log. The leader tells of the writes
+// that it has certainly not appended. When it does not know what became of one, it ends the stream (W4). Forward does
+// not wait for a blocked call of link: the caller makes it return.
+func (t *Tracker) Forward(ctx context.Context, hello session.ForwardHello, link ForwardLink) error {
+	switch writes := &t.cfg.Writes; {
+	case t.term.isOver(), hello.Term != t.term.number:
+		return ErrTermOver
+	case writes.HasTree == nil || !writes.HasTree():
+		return fmt.Errorf("forward by node %d: %w", hello.Node, session.ErrNoTree)
+	}
+	followed := t.heartbeats.streamOf(hello.Node, hello.Incarnation)
+	if followed == nil {
+		return fmt.Errorf("forward by node %d: %w", hello.Node, ErrNotFollowing)
+	}
+	f := newForwarding(&t.stats)
+	t.forwards.begin(hello.Node, f)
+	defer t.forwards.end(hello.Node, f)
+	go func() { f.stop(t.writeForward(f, link)) }()
+	go func() { f.stop(t.readForward(f, link)) }()
+	select {
+	case <-f.done:
+	case <-followed.done:
+		f.stop(ErrNotFollowing)
+	case <-ctx.Done():
+		f.stop(ctx.Err())
+	case <-t.term.over:
+		f.stop(ErrTermOver)
+	}
+	t.logger.Debug("forward stream ended", "node", hello.Node, "term", t.term.number, "reason", f.reason)
+	return f.reason
+}
+
+// Term returns the term that the tracker leads.
+func (t *Tracker) Term() uint64 { return t.term.number }
+
+// streamOf returns the open Follow stream of a process of a node, nil if it has none.
+func (h *heartbeats) streamOf(node session.Node, incarnation uint64) *stream {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.rounds.members[node]
+	if m == nil || !m.present || m.stream == nil || m.stream.hello.Incarnation != incarnation {
+		return nil
+	}
+	return m.stream
+}
+
+// writeForward sends the welcome and refusals.
+func (t *Tracker) writeForward(f *forwarding, link ForwardLink) error {
+	if err := link.Welcome(t.term.number); err != nil {
+		return fmt.Errorf("send welcome: %w", err)
+	}
+	for {
+		some := f.refusals()
+		if len(some) == 0 {
+			select {
+			case <-f.done:
+				return nil
+			case <-f.refused:
+			}
+			continue
+		}
+		if f.stopped() {
+			return nil
+		}
+		if err := link.Refuse(some); err != nil {
+			return fmt.Errorf("send refusals: %w", err)
+		}
+	}
+}
+
+// readForward takes the node's messages. It waits for the node to take refusals, but never for the log (W1).
+func (t *Tracker) readForward(f *forwarding, link ForwardLink) error {
+	for f.awaitRoom() {
+		m, err := link.Recv()
+		if err != nil {
+			return fmt.Errorf("receive: %w", err)
+		}
+		if !t.requests.handlers.begin() {
+			return ErrTermOver
+		}
+		err = t.take(f, &m)
+		t.requests.handlers.end()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take puts what a message brings into the log.
+func (t *Tracker) take(f *forwarding, m *session.ForwardMessage) error {
+	switch {
+	case f.stopped():
+		return nil
+	case len(m.Writes) > 0:
+		return t.takeWrites(f, m.Writes)
+	case len(m.Acknowledged) > 0:
+		return t.acknowledge(f, m.Acknowledged)
+	default:
+		return fmt.Errorf("receive: message with neither writes nor acknowledgements: %w", ErrProtocol)
+	}
+}
+
+func (t *Tracker) takeWrites(f *forwarding, all []session.ForwardedWrite) error {
+	for i := range all {
+		w := &all[i]
+		if check := t.cfg.Writes.Check; check != nil {
+			if err := check(w); err != nil {
+				return fmt.Errorf("receive write %d of %v: %w: %w", w.Number, w.Session, ErrProtocol, err)
+			}
+		}
+		if !f.admit(w) {
+			continue
+		}
+		id, number, size := w.Session, w.Number, len(w.Command)
+		command := session.TreeCommand{Encoded: w.Command, Weight: int(w.Weight)}
+		t.requests.log.Submit(command, func(_ session.Result, err error) {
+			f.settle(id, number, size, err, t.term)
+		})
+	}
+	return nil
+}
+
+// acknowledge logs that results are in the hands of clients (X3). Nobody waits for it: what is lost, a later
+// acknowledgement says too.
+func (t *Tracker) acknowledge(f *forwarding, all []session.Acknowledged) error {
+	if t.cfg.Writes.Acknowledge == nil || !f.beginAcknowledge() {
+		return nil
+	}
+	command, err := t.cfg.Writes.Acknowledge(all)
+	if err != nil {
+		f.endAcknowledge()
+		return fmt.Errorf("receive acknowledgements: %w: %w", ErrProtocol, err)
+	}
+	t.requests.log.Submit(command, func(session.Result, error) { f.endAcknowledge() })
+	return nil
+}

@@ -1,0 +1,93 @@
+package lane_test
+
+import (
+	"testing"
+	"time"
+
+	"holdfast/learner/lane"
+	"holdfast/session"
+	"holdfast/tree"
+	"holdfast/tree/store"
+	"holdfast/watch"
+)
+
+// noWrites is a queue of writes that nobody uses.
+type noWrites struct{}
+
+func (noWrites) Accept(*lane.Write) error           { return nil }
+func (noWrites) Refused(*lane.Write)                {}
+func (noWrites) Repeated(*lane.Write)               {}
+func (noWrites) Skipped(session.ID, uint64, uint64) {}
+
+// benchmarked returns a lane whose tree has the entry /a with 100 bytes, its hub and the tree.
+func benchmarked(b *testing.B) (*lane.Lane, *lane.Hub, *store.Tree) {
+	b.Helper()
+	of := store.New(noDigest{}, tree.DefaultLimits(), store.At{Stamp: tree.StampAt(1, 1)})
+	of.Do(store.At{Stamp: tree.StampAt(1, 2), Principals: root}, tree.Transaction{
+		Then: []tree.Op{tree.Create{Path: "/a", Kind: tree.Persistent, Data: make([]byte, 100)}},
+	})
+	hub := lane.NewHub(lane.DefaultHubLimits(), lane.Published{Index: 1, Root: of.Freeze()})
+	shared := lane.Shared{
+		Hub: hub, Writes: noWrites{}, Watches: watch.NewBudget(watch.MaxPerNode), Queued: lane.NewQueued(lane.MaxNodeQueued),
+		Unsent: lane.NewUnsent(lane.MaxNodeUnsent),
+	}
+	return lane.New(shared, lane.DefaultLimits(), func() {}), hub, of
+}
+
+// BenchmarkPass is one change that 10,000 connections hear of, from the state's word to what their writers take.
+func BenchmarkPass(b *testing.B) {
+	l, hub, of := benchmarked(b)
+	conns := make([]*lane.Conn, 10_000)
+	for i := range conns {
+		conns[i] = l.Open(root, func() {})
+		spec := []tree.WatchSpec{{Path: "/a", Kind: tree.WatchPersistent}}
+		if err := l.AddWatches(conns[i], lane.Addition{Addition: tree.Addition{Watches: spec}}); err != nil {
+			b.Fatal(err)
+		}
+		l.Work()
+		conns[i].Next(time.Time{})
+	}
+	index := uint64(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		index++
+		at := store.At{Stamp: tree.StampAt(index, 1), Principals: root}
+		_, changes := of.Do(at, tree.Transaction{Then: []tree.Op{tree.Set{Path: "/a", Version: tree.Any}}})
+		hub.Applied(lane.Published{Index: index, Root: of.Freeze()}, changes, nil)
+		l.Pass()
+		l.Work()
+		for _, c := range conns {
+			if s, ok := c.Next(time.Time{}); !ok || s.Value.Answer != nil {
+				b.Fatal("no event")
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(conns)), "ns/event")
+}
+
+// BenchmarkRead is a read of 100 bytes by one connection of a lane, from the request to what its writer takes.
+func BenchmarkRead(b *testing.B) {
+	for _, of := range []struct {
+		name  string
+		watch bool
+	}{{"plain", false}, {"watched", true}} {
+		b.Run(of.name, func(b *testing.B) {
+			l, _, _ := benchmarked(b)
+			c := l.Open(root, func() {})
+			l.Attach(c, 1, 1, 1)
+			r := lane.Read{Attachment: 1, Query: tree.Query{Kind: tree.GetEntry, Path: "/a", Session: 1, Watch: of.watch}}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := l.Read(c, r); err != nil {
+					b.Fatal(err)
+				}
+				for _, job := range l.Work() {
+					job.Do()
+				}
+				if s, ok := c.Next(time.Time{}); !ok || len(s.Value.Answer.Read.Data) != 100 {
+					b.Fatal("no answer")
+				}
+			}
+		})
+	}
+}

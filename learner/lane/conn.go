@@ -1,0 +1,270 @@
+package lane
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"holdfast/session"
+	"holdfast/tree"
+	"holdfast/watch"
+)
+
+// Conn is a connection as its lane sees it: what it waits for, and what is unsent to it. Its lane adds, and its writer
+// takes with Next. Only Next, Unsent, Stuck and Crowded are safe for concurrent use; all else is the lane's.
+type Conn struct {
+	lane    *Lane
+	watcher *watch.Connection[*Conn]
+	// notify tells the connection's writer to look again. It must return at once, and must not use the lane.
+	notify     func()
+	principals []tree.Principal
+	orders     map[attached]*order
+	loose      map[*Pending]struct{} // requests without a session
+	requests   int
+	queued     int // bytes of requests
+	// crowded says that the connection may take no requests now. Only the one that asks for them makes it so.
+	crowded atomic.Bool
+	// place is closed when there is a place for a request again; nil while nobody waits.
+	place chan struct{}
+	// blocked are requests that wait for room, in their order. Some may be answered.
+	blocked  []*Pending
+	closed   bool
+	watching atomic.Bool
+	outbox
+}
+
+// outbox is what is unsent to a connection.
+type outbox struct {
+	mu   sync.Mutex
+	feed *watch.Feed[Message] // guarded by mu
+	// unsent is what the answers take that Next has not given out. starved says that a read waits for less. guarded by mu
+	unsent  int
+	starved bool
+	// took is when the writer last looked, or when Stuck first saw that it had something to take. guarded by mu
+	took time.Time
+	// gave is when Next last had something. gone says that the connection is closed. guarded by mu
+	gave time.Time
+	gone bool
+}
+
+// Sent is the next thing to send to a connection.
+type Sent struct {
+	watch.Sent[Message]
+	// Quiet says that there is nothing but Told: a connection with watches has heard nothing for a second (V5).
+	Quiet bool
+}
+
+// Next takes the next thing to send out of the connection; false if there is none now. What is behind an answer that
+// has not been filled waits for it (G2).
+func (c *Conn) Next(now time.Time) (Sent, bool) {
+	stamp := tree.Stamp(c.lane.stamp.Load())
+	c.mu.Lock()
+	if c.took = now; c.gone {
+		c.mu.Unlock()
+		return Sent{}, false
+	}
+	s, ok := c.feed.Next(now, stamp, func(m Message) bool { return m.Answer == nil || m.Answer.filled })
+	if !ok {
+		defer c.mu.Unlock()
+		if !c.watching.Load() {
+			return Sent{}, false
+		}
+		told, due := c.feed.Due(now, stamp)
+		if due {
+			c.gave = now
+		}
+		return Sent{Sent: watch.Sent[Message]{Told: told}, Quiet: true}, due
+	}
+	c.gave = now
+	var freed room
+	switch a := s.Value.Answer; {
+	case a != nil:
+		freed = c.settle(-a.bytes)
+	case s.Value.Once:
+		freed = c.settle(-eventBytes - len(s.Value.Event.Path))
+	}
+	c.mu.Unlock()
+	freed.tell(c.lane)
+	return Sent{Sent: s}, true
+}
+
+// room says for whom there is room again (G9).
+type room struct{ connection, node bool }
+
+// settle changes what is unsent, and returns for whom there is room again. Called with mu held.
+func (c *Conn) settle(change int) (r room) {
+	c.unsent += change
+	if c.starved && c.unsent < c.lane.limits.Unsent {
+		c.starved, r.connection = false, true
+	}
+	r.node = c.lane.node.Unsent.give(-change)
+	return r
+}
+
+// tellRoom wakes the lanes that have reads which may run now. Any goroutine may call it, without locks.
+func (r room) tell(l *Lane) {
+	if r.connection {
+		l.roomy.Store(true)
+		l.wake()
+	}
+	if r.node {
+		l.node.Hub.rooms.Add(1)
+		l.node.Hub.Wake()
+	}
+}
+
+// quiet reports whether the connection has been given nothing for a while (V5).
+func (c *Conn) quiet(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Sub(c.gave) >= watch.QuietAfter && c.feed.Len() == 0 &&
+		c.feed.Told() < tree.Stamp(c.lane.stamp.Load())
+}
+
+// Unsent returns how many bytes of answers are unsent.
+func (c *Conn) Unsent() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unsent
+}
+
+// Stuck returns for how long the writer has taken nothing although there is something; 0 if there is nothing. A
+// connection that is stuck for a third of its session's timeout is closed by its owner (G9).
+func (c *Conn) Stuck(now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.feed.Len() == 0 || c.took.IsZero() {
+		c.took = now
+		return 0
+	}
+	return now.Sub(c.took)
+}
+
+// event adds an event of a change.
+func (c *Conn) event(e watch.Event) {
+	c.mu.Lock()
+	c.begin()
+	if m := (Message{Event: e.Event, Once: e.Once}); e.Once { // it stays (V6), and so counts like an answer
+		c.unsent += eventBytes + len(e.Path)
+		c.lane.node.Unsent.take(eventBytes + len(e.Path))
+		c.feed.Keep(e.Stamp, m)
+	} else {
+		c.feed.Tell(e.Stamp, m, eventBytes+len(e.Path))
+	}
+	c.mu.Unlock()
+	c.touched()
+}
+
+// eventBytes is what an event takes, besides its path.
+const eventBytes = 32
+
+// begin notes that the writer has something to do from now on, if it had nothing. Called with mu held.
+func (c *Conn) begin() {
+	if c.feed.Len() == 0 {
+		c.took = time.Time{}
+	}
+}
+
+// lost adds a LOST (V6).
+func (c *Conn) lost(first, last tree.Stamp) {
+	c.mu.Lock()
+	c.begin()
+	c.feed.Lose(first, last)
+	c.mu.Unlock()
+	c.touched()
+}
+
+// reserve adds an answer, which is filled now or later, at the place that stamp gives it (G2, G4).
+func (c *Conn) reserve(a *Answer, bytes int, filled bool) {
+	c.lane.node.Unsent.take(bytes)
+	c.mu.Lock()
+	c.begin()
+	a.bytes, a.filled = bytes, filled
+	c.unsent += bytes
+	c.feed.Answer(a.Stamp, Message{Answer: a})
+	c.mu.Unlock()
+	c.touched()
+}
+
+// fill completes an answer, which takes bytes.
+func (c *Conn) fill(a *Answer, found tree.Answer, err error, bytes int) {
+	c.mu.Lock()
+	if c.gone {
+		c.mu.Unlock()
+		return
+	}
+	freed := c.settle(bytes - a.bytes)
+	a.Read, a.Err, a.bytes, a.filled = found, err, bytes, true
+	c.mu.Unlock()
+	c.notify()
+	freed.tell(c.lane)
+}
+
+// hasRoom reports whether a read may run: little enough of the connection's and of the node's answers is unsent (G9).
+func (c *Conn) hasRoom() bool {
+	c.mu.Lock()
+	c.starved = c.unsent >= c.lane.limits.Unsent
+	starved := c.starved
+	c.mu.Unlock()
+	return !starved && c.lane.node.Unsent.has()
+}
+
+// admit counts a request that waits, or refuses it (G8). One more request may come once the bytes are below their
+// bound, whatever its size. What is too much for the node is refused in its turn.
+func (c *Conn) admit(p *Pending) error {
+	switch {
+	case c.closed:
+		return session.ErrClosed
+	case c.requests >= c.lane.limits.Requests:
+		return limitError("queued_requests", c.lane.limits.Requests, "requests")
+	case c.queued >= c.lane.limits.Queued:
+		return limitError("queued_bytes", c.lane.limits.Queued, "bytes")
+	}
+	if err := c.lane.node.Queued.take(p.bytes); err != nil {
+		p.kind, p.refusal, p.bytes, p.unasked, p.write.Body = refusing, err, 0, false, nil
+	}
+	c.requests++
+	c.queued += p.bytes
+	c.crowded.Store(!c.hasPlace())
+	return nil
+}
+
+// Crowded reports whether [Conn.Full] may return a channel. Whoever asks for requests and sees false may ask for one
+// more. Safe for concurrent use.
+func (c *Conn) Crowded() bool { return c.crowded.Load() }
+
+// Full returns nil while a connection takes requests, and otherwise a channel that is closed when it takes them again
+// (G8).
+func (c *Conn) Full() <-chan struct{} {
+	if c.closed || c.hasPlace() {
+		return nil
+	}
+	if c.place == nil {
+		c.place = make(chan struct{})
+	}
+	return c.place
+}
+
+func (c *Conn) hasPlace() bool {
+	return c.requests < c.lane.limits.Requests && c.queued < c.lane.limits.Queued
+}
+
+// freed tells who waits for a place.
+func (c *Conn) freed() {
+	if c.place != nil && (c.closed || c.hasPlace()) {
+		close(c.place)
+		c.place = nil
+	}
+}
+
+// answered takes a request out of those that wait.
+func (c *Conn) answered(p *Pending) {
+	c.requests--
+	c.queued -= p.bytes
+	c.crowded.Store(!c.hasPlace())
+	c.lane.node.Queued.give(p.bytes)
+	c.freed()
+}
+
+// touched notes that there is something new to send to a connection.
+func (c *Conn) touched() { c.lane.news[c] = struct{}{} }

@@ -1,0 +1,116 @@
+package lane_test
+
+import (
+	"fmt"
+	"testing"
+
+	"holdfast/learner/lane"
+	"holdfast/tree"
+)
+
+// TestARepeatIsAnswered: the queue of writes has heard of the result of a number, and sends nothing more for it. A void
+// or a repeat that comes later is answered from what the state keeps, in its turn (I18).
+func TestARepeatIsAnswered(t *testing.T) {
+	w, _, _ := quietWorld(t, lane.DefaultLimits())
+	w.shared.Writes = noWrites{}
+	l := lane.New(w.shared, lane.DefaultLimits(), func() {})
+	c := l.Open(root, func() {})
+	l.Attach(c, 1, 1, 1)
+	w.index++
+	at := tree.StampAt(w.index, 1)
+	w.kept[1] = writer{attachment: 1, results: [][]byte{result(at)}}
+	w.hub.Applied(w.published(), nil, []lane.Wrote{{Session: 1, Attachment: 1, Number: 1, At: at, Result: result(at)}})
+	l.Pass()
+	if err := l.Write(c, lane.Write{Key: 1, Session: 1, Attachment: 1, Number: 1}); err != nil {
+		t.Fatal(err)
+	}
+	inOrder := lane.Read{Key: 2, Attachment: 1, Query: tree.Query{Kind: tree.GetStat, Path: "/", Session: 1}}
+	if _, err := l.Read(c, inOrder); err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range l.Work() {
+		j.Do()
+	}
+	w.want(l, c, "answer 1")
+	w.want(l, c, "answer 2")
+}
+
+// TestGuestsDisturbNobody: connections that make single requests under an attachment take nothing from the one that
+// serves it, and all hear of a number that they have asked for.
+func TestGuestsDisturbNobody(t *testing.T) {
+	w, _, _ := quietWorld(t, lane.DefaultLimits())
+	w.shared.Writes = noWrites{}
+	l := lane.New(w.shared, lane.DefaultLimits(), func() {})
+	c, guest, other := l.Open(root, func() {}), l.Open(root, func() {}), l.Open(root, func() {})
+	l.Attach(c, 1, 1, 1)
+	l.AttachGuest(guest, 1, 1, 1)
+	l.AttachGuest(other, 1, 1, 1)
+	for _, one := range []*lane.Conn{c, guest, other} {
+		if err := l.Write(one, lane.Write{Key: 5, Session: 1, Attachment: 1, Number: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	passed := false
+	l.Mark(1, 1, func() { passed = true })
+	l.Close(other)
+	if passed || l.Settled(1, 1) {
+		t.Error("G7: a close may go before the write in front of it")
+	}
+	w.index++
+	at := tree.StampAt(w.index, 1)
+	w.kept[1] = writer{attachment: 1, results: [][]byte{result(at)}}
+	w.hub.Applied(w.published(), nil, []lane.Wrote{{Session: 1, Attachment: 1, Number: 1, At: at, Result: result(at)}})
+	l.Pass()
+	w.want(l, c, "answer 5")
+	w.want(l, guest, "answer 5")
+	if !passed || !l.Settled(1, 1) {
+		t.Error("G7: a close waits though the write has its answer")
+	}
+	l.Close(guest)
+	if !w.hub.Serves(1, 1) {
+		t.Error("a guest that leaves ends the service of the attachment")
+	}
+	l.Close(c)
+	if w.hub.Serves(1, 1) {
+		t.Error("nobody serves the attachment, and results are kept for it")
+	}
+}
+
+// TestOneShotEventsCount: events that stay (V6) count like answers until they are sent. Without, a client that reads
+// nothing makes the node hold any number of them.
+func TestOneShotEventsCount(t *testing.T) {
+	limits := lane.DefaultLimits()
+	limits.Unsent = 1000
+	w, l, c := quietWorld(t, limits)
+	w.set("/a", nil)
+	l.Pass()
+	for i := range 100 {
+		var specs []tree.WatchSpec
+		for n := range 10 {
+			specs = append(specs, tree.WatchSpec{Path: fmt.Sprintf("/gone-%d-%d", i, n), Kind: tree.WatchData})
+		}
+		one := lane.Addition{Addition: tree.Addition{Watches: specs, Since: tree.StampAt(1, 1)}}
+		if err := l.AddWatches(c, one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := c.Unsent(); n < limits.Unsent || n > 2*limits.Unsent {
+		t.Errorf("%d bytes are unsent, want about %d", n, limits.Unsent)
+	}
+	told := 0
+	for {
+		if _, ok := c.Next(w.now); ok {
+			told++
+			continue
+		}
+		if !l.Pass() && c.Unsent() == 0 {
+			break
+		}
+	}
+	if told != 1000+100 {
+		t.Errorf("%d events and answers are told, want 1,100", told)
+	}
+	if n := w.shared.Unsent.Taken(); n != 0 {
+		t.Errorf("%d bytes count as unsent", n)
+	}
+}

@@ -1,0 +1,228 @@
+package namespace
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"holdfast/learner/lane"
+	"holdfast/learner/writes"
+	"holdfast/session"
+	"holdfast/tree"
+	"holdfast/tree/writers"
+	"holdfast/watch"
+)
+
+// Node is what the rest of the node offers the service. Safe for concurrent use.
+type Node interface {
+	// Forward and Acknowledge send to the leader, as [learner.Server.Forward] and [learner.Server.Acknowledge] do.
+	Forward(all []session.ForwardedWrite) error
+	Acknowledge(all []session.Acknowledged) error
+	// Sync returns once the node has applied all that was committed anywhere when the call began (R4).
+	Sync(ctx context.Context) error
+	// Standing says why the node answers no read that does not allow old answers; nil if it does (G6).
+	Standing() error
+	// Session returns a session of the state.
+	Session(id session.ID) (session.Session, bool)
+}
+
+// Config configures a [Service].
+type Config struct {
+	Node Node
+	// Wait bounds how long a request waits for this node to catch up before the answer is LAGGING (M5).
+	Wait time.Duration
+	// Coming returns the feature level that the cluster gets soon without an operator's word, 0 for none (W8); nil: none.
+	// Safe for concurrent use; it takes no lock.
+	Coming func() uint32
+	// Pulse aligns the looks at waits with other tickers of the node.
+	Pulse session.Pulse
+	// Lanes is the number of lanes; 0: as many as processors (G1).
+	Lanes int
+	// Hub, Lane and Writes bound what waits; zero values are the defaults of the rules.
+	Hub    lane.HubLimits
+	Lane   lane.Limits
+	Writes writes.Limits
+}
+
+// Bounds of a node.
+const (
+	// MaxWatches is the number of a node's watches, at most (V1).
+	MaxWatches = 4_000_000
+	// tickEvery is how often lanes look for waits that are over, and for connections that have heard nothing (V5).
+	tickEvery = 250 * time.Millisecond
+)
+
+// State is the tree of the applied state after an entry.
+type State struct {
+	Index uint64
+	// Level is the cluster's feature level (W8).
+	Level uint32
+	// Root is nil as long as the cluster has no tree (W8). Writers is not nil with a root.
+	Root    tree.Frozen
+	Writers *writers.Root
+	// Clock is the log clock (D3).
+	Clock time.Duration
+}
+
+// published returns the state as lanes see it.
+func (s State) published() lane.Published {
+	p := lane.Published{Index: s.Index, Root: s.Root, Clock: s.Clock}
+	if s.Writers != nil {
+		p.Kept = kept{s.Writers}
+	}
+	return p
+}
+
+// kept gives lanes what the state keeps of writes.
+type kept struct{ *writers.Root }
+
+// Applied returns the number of a session's newest applied write.
+func (k kept) Applied(id uint64) uint64 {
+	w, _ := k.Writer(id)
+	return w.Applied
+}
+
+// Service serves the tree to a node's connections. Safe for concurrent use.
+type Service struct {
+	cfg   Config
+	hub   *lane.Hub
+	lanes []*lane.Runner
+	queue *queue
+	asker *asker
+	// watches are those of all connections.
+	watches *watch.Budget
+	// next chooses the lane of a new connection.
+	next atomic.Uint64
+	// level is the newest state's.
+	level atomic.Uint32
+	// told is told of each new state.
+	told pulse
+	// leaving are the attachments that a restored snapshot has ended; used by the goroutine that applies the log.
+	leaving []leaving
+}
+
+// New returns the service of a node whose state has no tree yet: [Service.Restored] brings one.
+func New(cfg Config) *Service {
+	if cfg.Lanes == 0 {
+		cfg.Lanes = runtime.GOMAXPROCS(0)
+	}
+	if cfg.Hub == (lane.HubLimits{}) {
+		cfg.Hub = lane.DefaultHubLimits()
+	}
+	if cfg.Lane == (lane.Limits{}) {
+		cfg.Lane = lane.DefaultLimits()
+	}
+	if cfg.Writes == (writes.Limits{}) {
+		cfg.Writes = writes.DefaultLimits()
+	}
+	s := &Service{cfg: cfg, hub: lane.NewHub(cfg.Hub, lane.Published{}), watches: watch.NewBudget(MaxWatches)}
+	s.queue = newQueue(cfg.Node, cfg.Writes, s.view)
+	s.asker = &asker{node: cfg.Node, hub: s.hub}
+	shared := lane.Shared{
+		Hub: s.hub, Writes: s.queue, Watches: s.watches,
+		Queued: lane.NewQueued(lane.MaxNodeQueued), Unsent: lane.NewUnsent(lane.MaxNodeUnsent),
+	}
+	for range cfg.Lanes {
+		s.lanes = append(s.lanes, lane.NewRunner(shared, cfg.Lane))
+	}
+	return s
+}
+
+// view returns what the state shows of the writers.
+func (s *Service) view() writes.View {
+	if k, ok := s.hub.Shown().Kept.(kept); ok {
+		return k
+	}
+	return nobody{}
+}
+
+// nobody is a state in which nobody has written.
+type nobody struct{}
+
+// Writer knows none.
+func (nobody) Writer(uint64) (writers.Writer, bool) { return writers.Writer{}, false }
+
+// Result has none.
+func (nobody) Result(uint64, uint64) ([]byte, bool) { return nil, false }
+
+// Run serves until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, r := range s.lanes {
+		wg.Go(func() { r.Run(ctx) })
+	}
+	wg.Go(func() { s.queue.run(ctx) })
+	wg.Go(func() { s.asker.run(ctx) })
+	tick := s.cfg.Pulse.Ticker(tickEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		standing, now := s.cfg.Node.Standing(), time.Now()
+		for _, r := range s.lanes {
+			r.Do(func(l *lane.Lane) {
+				l.SetStanding(standing)
+				l.Tick(now)
+			})
+		}
+	}
+}
+
+// Level returns the cluster's feature level, as the node has applied it. It takes no lock.
+func (s *Service) Level() uint32 { return s.level.Load() }
+
+// Coming returns the feature level that the cluster has not, and gets soon (W8); 0 for none. It takes no lock.
+func (s *Service) Coming() uint32 {
+	if s.cfg.Coming == nil {
+		return 0
+	}
+	if coming := s.cfg.Coming(); coming > s.Level() {
+		return coming
+	}
+	return 0
+}
+
+// AwaitTree waits while the cluster has no tree and gets one soon (W8), no longer than a request may. Whether there is
+// one is told by the request itself. The error is ctx's.
+func (s *Service) AwaitTree(ctx context.Context) error {
+	if s.Level() > 0 {
+		return nil
+	}
+	over := time.NewTimer(s.cfg.Wait)
+	defer over.Stop()
+	for {
+		next := s.told.wait()
+		if s.Coming() == 0 {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-over.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Numbers returns what the answer to a session's resume tells: the number of its newest write that was taken, and the
+// one up to which results are gone (X4).
+func (s *Service) Numbers(id session.ID) (applied, floor uint64) {
+	w, _ := s.view().Writer(uint64(id))
+	return w.Applied, w.Floor
+}
+
+// ForwardBegan implements [learner.ForwardEvents].
+func (s *Service) ForwardBegan() { s.queue.streamBegan() }
+
+// WritesRefused implements [learner.ForwardEvents].
+func (s *Service) WritesRefused(all []session.WriteRefusal) { s.queue.refusedByLeader(all) }
+
+// ForwardEnded implements [learner.ForwardEvents].
+func (s *Service) ForwardEnded(error) { s.queue.streamEnded() }

@@ -1,0 +1,169 @@
+package writes_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/learner/writes"
+	"holdfast/session"
+	"holdfast/tree"
+)
+
+// TestAdmission: X8. A refused number stays the one that must come next, whoever refused it.
+func TestAdmission(t *testing.T) {
+	expects := func(n *node, number, want uint64) {
+		t.Helper()
+		var gap *tree.GapError
+		if err := n.Accept(numbered(number), n.state, n.now); !errors.As(err, &gap) || gap.Expected != want {
+			t.Errorf("write %d: %v, want a gap before %d", number, err, want)
+		}
+	}
+	n := newNode(t, nil)
+	n.takes(1, 5)
+	expects(n, 7, 6)
+	n.Refuse(numbered(4), n.state, n.now)
+	expects(n, 5, 4)
+	n.now = n.now.Add(time.Hour) // however long it takes
+	n.Due(n.state, n.now)
+	expects(n, 5, 4)
+	n.accept(4, 5, 6)
+	expects(n, 8, 7)
+	expects(n, 3, 7)
+	n.sends(4, 5, 6)
+
+	n = newNode(t, func(l *writes.Limits) { l.Unanswered = 2 })
+	n.takes(1, 5)
+	n.accept(4, 5)
+	var limit *session.LimitError
+	if err := n.Accept(numbered(6), n.state, n.now); !errors.As(err, &limit) || limit.Name != "unanswered_writes" {
+		t.Errorf("a third write: %v", err)
+	}
+	expects(n, 7, 6)
+}
+
+// TestBytes: bodies count for the session and for the node until they are answered, replaced or ended (X1, W7).
+func TestBytes(t *testing.T) {
+	n := newNode(t, func(l *writes.Limits) { l.Bytes, l.NodeBytes = 300, 400 })
+	write := func(id session.ID, number uint64, size int) string {
+		w := writes.Write{Session: id, Attachment: 1, Number: number, Weight: 1, Body: make([]byte, size)}
+		var limit *session.LimitError
+		if err := n.Accept(w, n.state, n.now); errors.As(err, &limit) {
+			return limit.Name
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		return ""
+	}
+	if got := write(1, 1, 301-writes.Overhead); got != "unanswered_write_bytes" {
+		t.Errorf("301 bytes: %q", got)
+	}
+	if got := write(1, 1, 300-writes.Overhead); got != "" {
+		t.Errorf("300 bytes: %q", got)
+	}
+	if got := write(2, 1, 101-writes.Overhead); got != "waiting_write_bytes" {
+		t.Errorf("401 bytes of the node: %q", got)
+	}
+	void := writes.Write{Session: 1, Attachment: 1, Number: 1, Weight: 1, Void: true}
+	if err := n.Accept(void, n.state, n.now); err != nil {
+		t.Fatal(err)
+	}
+	if got := write(2, 1, 236); got != "" {
+		t.Errorf("300 bytes beside a void: %q", got)
+	}
+	n.Gone(1, &session.ExpiredError{ID: 1})
+	n.Applied([]writes.Outcome{{Session: 2, Attachment: 1, Number: 1}}, n.now)
+	if sessions, bytes := n.Waiting(); sessions != 0 || bytes != 0 {
+		t.Errorf("%d sessions and %d bytes are left", sessions, bytes)
+	}
+}
+
+// TestQuiet: a session that has been quiet is acknowledged until the state shows it (X3), and then forgotten.
+func TestQuiet(t *testing.T) {
+	n := newNode(t, nil)
+	due := func(want ...session.Acknowledged) {
+		t.Helper()
+		if got := n.Due(n.state, n.now); !slices.Equal(got, want) {
+			t.Fatalf("acknowledges %v, want %v", got, want)
+		}
+	}
+	n.accept(1)
+	n.sends(1)
+	n.takes(1, 1)
+	n.applied(1, nil)
+	n.Acknowledged(id, attachment, 1, n.state, n.now)
+	n.now = begun.Add(10*time.Second - 1)
+	due()
+	n.now = begun.Add(10 * time.Second)
+	due(session.Acknowledged{Session: id, UpTo: 1})
+	due()
+	n.now = n.now.Add(10 * time.Second)
+	due(session.Acknowledged{Session: id, UpTo: 1}) // the first was lost
+	n.state.Acknowledge(uint64(id), 1)
+	n.now = n.now.Add(10 * time.Second)
+	due()
+	if _, ok := n.Wake(); ok {
+		t.Error("it still waits for something")
+	}
+}
+
+// TestAcknowledgedTooMuch: a client cannot acknowledge what it has no results of. Otherwise it could have the results
+// dropped that belong to the next client process.
+func TestAcknowledgedTooMuch(t *testing.T) {
+	n := newNode(t, nil)
+	n.accept(1)
+	n.sends(1)
+	n.takes(1, 1)
+	n.applied(1, nil)
+	n.Acknowledged(id, attachment, 1<<60, n.state, n.now)
+	n.takes(2, 4) // by the next process, whose move this node has not applied
+	n.now = n.now.Add(10 * time.Second)
+	if all := n.Due(n.state, n.now); len(all) != 1 || all[0].UpTo != 1 {
+		t.Errorf("acknowledges %v", all)
+	}
+}
+
+// TestAcknowledgedFirst: an acknowledgement may come before the attachment's first write, which may be a repeat.
+func TestAcknowledgedFirst(t *testing.T) {
+	n := newNode(t, nil)
+	n.takes(1, 4)
+	n.Acknowledged(id, attachment, 2, n.state, n.now)
+	n.accept(3)
+	n.sends(3)
+}
+
+// TestBatches: bounded in count and bytes, and every session has its turn (W7).
+func TestBatches(t *testing.T) {
+	n := newNode(t, nil)
+	write := func(id session.ID, number uint64, size int) {
+		w := writes.Write{Session: id, Attachment: 1, Number: number, Weight: 1, Body: make([]byte, size)}
+		if err := n.Accept(w, n.state, n.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := range session.ID(8) {
+		for number := range uint64(200) {
+			write(id+1, number+1, 10)
+		}
+	}
+	first := n.Next(n.now)
+	seen := map[session.ID]int{}
+	for _, one := range first {
+		seen[one.Session]++
+	}
+	if len(first) != session.MaxPeerBatch || len(seen) != 8 || seen[1] != 128 {
+		t.Errorf("%d writes of %v", len(first), seen)
+	}
+	if rest := len(n.Next(n.now)); rest != 1600-session.MaxPeerBatch {
+		t.Errorf("then %d", rest)
+	}
+	write(20, 1, 700<<10)
+	write(21, 1, 700<<10)
+	write(22, 1, 100)
+	for want := range 2 {
+		if got := n.Next(n.now); len(got) != 1+want {
+			t.Errorf("batch %d has %d writes", want, len(got))
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package writes
+
+import (
+	"fmt"
+	"time"
+
+	"holdfast/session"
+	"holdfast/tree"
+)
+
+// Limits bound the unanswered writes at a node (X1, W7).
+type Limits struct {
+	// Unanswered and Bytes bound those of one session. Bytes counts the bodies and [Overhead] for each write.
+	Unanswered, Bytes int
+	// NodeBytes bounds the bytes of all sessions.
+	NodeBytes int
+	// Quiet is how long a session neither writes nor is answered before its node acknowledges its results (X3).
+	Quiet time.Duration
+}
+
+// DefaultLimits returns the limits of X1, X3 and W7.
+func DefaultLimits() Limits {
+	return Limits{
+		Unanswered: tree.MaxUnanswered, Bytes: tree.MaxUnansweredBytes, NodeBytes: 64 << 20, Quiet: 10 * time.Second,
+	}
+}
+
+// Overhead is what each write counts beyond its body, in bytes: no less than what its command has before the body.
+const Overhead = 64
+
+// mostWait bounds the wait that a queue chooses by itself after refusals that name none.
+const mostWait = time.Second
+
+// room returns a [session.LimitError] if a write of so many bytes is too much for its session or for the node.
+func (t *Table) room(q *queue, size int) error {
+	over := func(name, limit string) error {
+		return &session.LimitError{Name: name, Limit: limit, RetryAfter: session.BusyRetryAfter}
+	}
+	switch l := &t.limits; {
+	case len(q.pending) >= l.Unanswered:
+		return over("unanswered_writes", fmt.Sprintf("%d of a session", l.Unanswered))
+	case q.bytes+size > l.Bytes:
+		return over("unanswered_write_bytes", fmt.Sprintf("%d of a session", l.Bytes))
+	case t.bytes+size > l.NodeBytes:
+		return over("waiting_write_bytes", fmt.Sprintf("%d of a node", l.NodeBytes))
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,137 @@
+package writes
+
+import (
+	"time"
+
+	"holdfast/session"
+	"holdfast/tree"
+)
+
+// turn is how many writes of a session go out before other sessions have their turn.
+const turn = 16
+
+// StreamBegan notes that there is a new stream to the leader. What was sent on the former one may be lost, so every
+// queue goes back (X7).
+func (t *Table) StreamBegan(now time.Time) {
+	t.streaming = true
+	t.rewind(now)
+}
+
+func (t *Table) rewind(now time.Time) {
+	for _, q := range t.active {
+		q.rewind(t.limits.Unanswered)
+		t.schedule(q, now)
+	}
+}
+
+// StreamEnded notes that the stream has ended. Nothing is sent before the next one begins.
+func (t *Table) StreamEnded() { t.streaming = false }
+
+// Next returns the writes to send now: those of each session in order, at most [session.MaxPeerBatch] with
+// [session.MaxForwardBytes] together, or one that is larger. It returns none when none may be sent; the caller asks
+// again after anything else has happened, and at [Table.Wake]. If they cannot be sent, the stream must be ended.
+func (t *Table) Next(now time.Time) (out []session.ForwardedWrite) {
+	if !t.streaming {
+		return nil
+	}
+	t.wake(now)
+	bytes := 0
+	for len(t.ready) > 0 && len(out) < session.MaxPeerBatch {
+		q := t.ready[0]
+		fits := true
+		for n := 0; n < turn && fits && len(out) < session.MaxPeerBatch; n++ {
+			p := q.sends(now)
+			if p == nil {
+				break
+			}
+			if fits = len(out) == 0 || bytes+p.size() <= session.MaxForwardBytes; fits {
+				bytes += p.size()
+				out = append(out, t.forwarded(q, p))
+				q.out++
+			}
+		}
+		if !fits {
+			break // the queue stays the first
+		}
+		t.ready[0] = nil
+		t.ready = t.ready[1:]
+		q.listed = false
+		t.list(q, now)
+	}
+	return out
+}
+
+// forwarded returns a write for the log. It carries the newest acknowledgement, not the one it came with: otherwise a
+// session that fills its window would get WINDOW for ever, whatever its client acknowledges meanwhile (X3).
+func (t *Table) forwarded(q *queue, p *pending) session.ForwardedWrite {
+	w := p.Write
+	w.Acked = min(q.acked, w.Number-1)
+	return session.ForwardedWrite{Command: t.encode(w), Weight: w.Weight, Session: w.Session, Number: w.Number}
+}
+
+// Refused takes the leader's refusals (W4). Their sessions go back, also when the refused number has been answered
+// meanwhile (X7).
+func (t *Table) Refused(refusals []session.WriteRefusal, now time.Time) {
+	for _, r := range refusals {
+		t.refused(t.queues[r.Session], r.Number, refusal{wait: r.RetryAfter, gap: r.Why == session.WriteGap}, now)
+	}
+}
+
+// refused goes back after a copy of a write was refused. q may be nil.
+func (t *Table) refused(q *queue, number uint64, why refusal, now time.Time) {
+	if q == nil || len(q.pending) == 0 {
+		return
+	}
+	q.refused(number, why, now)
+	t.schedule(q, now)
+}
+
+// wake looks at the queues whose time has come.
+func (t *Table) wake(now time.Time) {
+	for q := t.timers.due(now); q != nil; q = t.timers.due(now) {
+		if len(q.pending) == 0 {
+			t.quiet = append(t.quiet, q)
+			continue
+		}
+		t.list(q, now)
+	}
+}
+
+// Wake returns the next time at which [Table.Next] and [Table.Due] have to be called though nothing else happens, false
+// if there is none: nothing is sent without a stream.
+func (t *Table) Wake() (time.Time, bool) {
+	if len(t.timers) == 0 || !t.streaming {
+		return time.Time{}, false
+	}
+	return t.timers[0].timer.at, true
+}
+
+// Due returns acknowledgements to send for sessions that have been quiet (X3), at most [tree.MaxAcknowledgements]. It
+// names a session again after another while, until view shows that the state has the acknowledgement: then the table
+// forgets the session. The caller asks again while it returns any.
+func (t *Table) Due(view View, now time.Time) (all []session.Acknowledged) {
+	if !t.streaming {
+		return nil
+	}
+	t.wake(now)
+	for len(t.quiet) > 0 && len(all) < tree.MaxAcknowledgements {
+		q := t.quiet[0]
+		t.quiet[0] = nil
+		t.quiet = t.quiet[1:]
+		if len(q.pending) > 0 || q.timer.place > 0 || t.queues[q.session] != q {
+			continue // it has written meanwhile, or is gone
+		}
+		state, _ := view.Writer(uint64(q.session))
+		upTo := min(q.acked, state.Applied)
+		switch {
+		case upTo > state.Acked:
+			all = append(all, session.Acknowledged{Session: q.session, UpTo: upTo})
+		case q.began == 0 || q.expected() > state.Applied:
+			t.drop(q)
+			continue
+		default: // the client has to go back to a number that the view does not tell
+		}
+		t.timers.set(q, now.Add(t.limits.Quiet))
+	}
+	return all
+}

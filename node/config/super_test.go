@@ -1,0 +1,19 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// A digest that nobody can have is refused, so that an operator who sets a password in its place hears of it.
+func TestSuperDigest(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": true, "super:lK75jTNcA+U9vtVEw5vB51mj/w4=": true,
+		"super": false, "super:secret": false, ":lK75jTNcA+U9vtVEw5vB51mj/w4=": false, "super:bGs=": false, ":": false,
+	} {
+		_, err := load(t, "node: 1\ndata_dir: d\npeers: "+threePeers+"\nsuper_digest: \""+text+"\"\n", nil)
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "super_digest") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"strings"
+
+	"holdfast/session"
+	"holdfast/tree"
+)
+
+// Tree are the settings of the tree.
+type Tree struct {
+	// Raise says whether this node, while it leads, raises the cluster to the feature level with the tree (W8).
+	Raise Raise
+	// MaxEphemerals, MaxChildren and OpenQuotas are those of [Tree.Limits].
+	MaxEphemerals, MaxChildren int
+	OpenQuotas                 bool
+	// Super is the digest, NAME:HASH, of the client that no access list holds back (P1 of the tree); "" for none.
+	Super string
+}
+
+// Raise says when a leader raises its cluster to the feature level with the tree.
+type Raise string
+
+const (
+	// RaiseFounded raises a cluster whose founders all had the tree.
+	RaiseFounded Raise = "auto"
+	// RaiseAlways raises every cluster: the operator's word after an upgrade.
+	RaiseAlways Raise = "on"
+	// RaiseNever raises none.
+	RaiseNever Raise = "off"
+)
+
+// Limits returns the bounds of the tree that this node has the replicas share while it leads (W8).
+func (t Tree) Limits() tree.Limits {
+	return tree.Limits{Ephemerals: t.MaxEphemerals, Children: t.MaxChildren, OpenQuotas: t.OpenQuotas}
+}
+
+// Level returns the feature level to which this node raises the cluster while it leads, 0 for none. founded is the
+// level that all founders of the cluster had.
+func (t Tree) Level(founded uint32) uint32 {
+	switch {
+	case t.Raise == RaiseAlways, t.Raise == RaiseFounded && founded > 0:
+		return session.FeatureLevel
+	default:
+		return 0
+	}
+}
+
+// Coming returns the feature level that the cluster gets without anybody's word, as soon as its members have met, 0 for
+// none. founded is the level that all founders of the cluster had.
+func (t Tree) Coming(founded uint32) uint32 {
+	if t.Raise == RaiseNever {
+		return 0
+	}
+	return min(founded, session.FeatureLevel)
+}
+
+// superDigest reports whether text is a digest as access lists have it, or empty.
+func superDigest(text string) bool {
+	name, hash, _ := strings.Cut(text, ":")
+	sum, err := base64.StdEncoding.DecodeString(hash)
+	return text == "" || name != "" && err == nil && len(sum) == sha1.Size
+}
+
+func treeSettings() []setting {
+	return []setting{
+		choice("tree", string(RaiseFounded), []string{string(RaiseFounded), string(RaiseNever), string(RaiseAlways)},
+			func(c *Config) *string { return (*string)(&c.Tree.Raise) }).
+			helps("whether this node, while it leads, gives the cluster a tree once every member can have one; auto: if " +
+				"the cluster was founded by releases with a tree; a tree never goes away, and releases without one cannot " +
+				"come back"),
+		number("max_ephemerals", "100000", span[int]{1, tree.MostEphemerals},
+			func(c *Config) *int { return &c.Tree.MaxEphemerals }).
+			helps("ephemeral entries of one session; further ones are refused; the leader's value counts"),
+		number("max_children", "10000000", span[int]{1, tree.MostChildren},
+			func(c *Config) *int { return &c.Tree.MaxChildren }).
+			helps("entries just below one; further ones are refused; the leader's value counts"),
+		toggle("open_quotas", off, func(c *Config) *bool { return &c.Tree.OpenQuotas }).
+			helps("whether everybody may write quotas whom the access lists allow it, not super alone; the leader's " +
+				"value counts"),
+		word("super_digest", "", "NAME:HASH, HASH being the SHA-1 of NAME:PASSWORD in base64, or empty", superDigest,
+			func(c *Config) *string { return &c.Tree.Super }).
+			from("empty").
+			helps("the client that no access list of the tree holds back, as clients of this node prove it with " +
+				"NAME:PASSWORD; the same on all nodes"),
+	}
+}

@@ -1,0 +1,31 @@
+package node
+
+// treeMetrics describe the tree, and what clients ask of it.
+func treeMetrics() []metric {
+	return []metric{
+		gauge("feature_level", "What the whole cluster can do: 0 sessions, 1 the tree too.",
+			func(f *figures) float64 { return float64(f.tree.FeatureLevel) }),
+		gauge("tree_entries", "Entries of the tree.", func(f *figures) float64 { return float64(f.tree.Entries) }),
+		gauge("tree_ephemerals", "Ephemeral entries of the tree.",
+			func(f *figures) float64 { return float64(f.tree.Ephemerals) }),
+		gauge("tree_bytes", "Bytes of data of the tree, and of the results and wills that are kept for sessions.",
+			func(f *figures) float64 { return float64(f.tree.Bytes) }).
+			when("it rises though tree_entries does not: clients do not acknowledge results"),
+		gauge("tree_watches", "Watches of the connections of this node.",
+			func(f *figures) float64 { return float64(f.tree.Watches) }),
+		counter("client_tree_reads", "Reads of the tree that clients asked for.",
+			func(f *figures) float64 { return float64(f.client.TreeReads) }),
+		counter("client_tree_writes", "Writes of the tree that clients asked for; a repeat counts again.",
+			func(f *figures) float64 { return float64(f.client.TreeWrites) }),
+		counter("client_tree_watches", "Requests of clients to add watches.",
+			func(f *figures) float64 { return float64(f.client.TreeWatches) }),
+		counter("client_tree_events", "Events of the tree that clients were told.",
+			func(f *figures) float64 { return float64(f.client.TreeEvents) }),
+		counter("client_tree_stood", "Connect streams that the node ended because it could take no more requests of theirs "+
+			"for a sixth of a session's timeout (G8).", func(f *figures) float64 { return float64(f.client.TreeStood) }).
+			when("it rises: the log is slower than what clients write, or they do not take their answers"),
+		counter("client_tree_stuck", "Connect streams that the node ended because their client took nothing of the tree for "+
+			"a third of a session's timeout (G9); they are slow readers too.",
+			func(f *figures) float64 { return float64(f.client.TreeStuck) }),
+	}
+}

@@ -1,0 +1,254 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubble"
+	"holdfast/tree"
+	"holdfast/tree/form"
+)
+
+// writesInHand are the writes of a node that have no result yet. As rule X7 says, the node sends all of them on each
+// new stream, and again after a refusal.
+type writesInHand struct {
+	mu      sync.Mutex
+	node    *testNode
+	session session.Session
+	all     []session.ForwardedWrite
+	began   int
+	refused []session.WriteRefusal
+	ended   []error
+}
+
+func (w *writesInHand) ForwardBegan() {
+	w.mu.Lock()
+	w.began++
+	w.mu.Unlock()
+	w.send()
+}
+
+func (w *writesInHand) WritesRefused(all []session.WriteRefusal) {
+	w.mu.Lock()
+	w.refused = append(w.refused, all...)
+	w.mu.Unlock()
+}
+
+func (w *writesInHand) ForwardEnded(err error) {
+	w.mu.Lock()
+	w.ended = append(w.ended, err)
+	w.mu.Unlock()
+	w.send()
+}
+
+// send sends all writes; without a stream they wait for one.
+func (w *writesInHand) send() {
+	w.mu.Lock()
+	all := w.all
+	w.mu.Unlock()
+	if len(all) > 0 {
+		_ = w.node.server.Forward(all) // ForwardBegan comes when there is no stream
+	}
+}
+
+func (w *writesInHand) take(all ...session.ForwardedWrite) {
+	w.mu.Lock()
+	w.all = append(w.all, all...)
+	w.mu.Unlock()
+	w.send()
+}
+
+// creating returns a session's write that makes an entry.
+func creating(t *testing.T, s session.Session, number uint64, path string) session.ForwardedWrite {
+	t.Helper()
+	encoded, err := form.AppendWrite(nil, tree.NumberedWrite{
+		Session: uint64(s.ID), Attachment: s.Attachment, Number: number,
+		Transaction: tree.Transaction{Then: []tree.Op{tree.Create{Path: path, Kind: tree.Persistent}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session.ForwardedWrite{Command: encoded, Weight: 1, Session: s.ID, Number: number}
+}
+
+// has reports whether all nodes that run have the entries.
+func has(nodes []*testNode, paths ...string) bool {
+	for _, n := range nodes {
+		for _, path := range paths {
+			if _, ok := n.view.Tree().Root.Stat(path); !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// forwardingCluster is a cluster with a tree whose nodes have writes in hand, and a session for each node.
+func forwardingCluster(t *testing.T) (*testCluster, *testNode, []*writesInHand) {
+	t.Helper()
+	c := newTestCluster(t, 0, nil)
+	c.add(3)
+	var all []*writesInHand
+	for _, n := range c.nodes {
+		w := &writesInHand{node: n}
+		n.forwards, all = w, append(all, w)
+	}
+	for _, n := range c.nodes {
+		c.start(n)
+	}
+	leads := c.leader(within)
+	c.eventually("a tree", within, func() bool {
+		for _, n := range c.nodes {
+			if n.view.Tree() == nil {
+				return false
+			}
+		}
+		return true
+	})
+	for i, n := range c.nodes {
+		ready := func() bool { return n.server.Ready() == nil }
+		c.eventually("a node that serves", within, ready)
+		all[i].session = c.withInstance(n)
+	}
+	return c, leads, all
+}
+
+// another returns what a node has in hand that does not lead.
+func another(all []*writesInHand, leads *testNode) *writesInHand {
+	if all[0].node == leads {
+		return all[1]
+	}
+	return all[0]
+}
+
+// withInstance opens a session that may write (X5).
+func (c *testCluster) withInstance(n *testNode) session.Session {
+	c.t.Helper()
+	conn, err := n.server.Connect(nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.opens++
+	g, err := conn.Open(c.t.Context(), session.OpenRequest{
+		RequestID: session.RequestID{c.opens}, Timeout: 40 * time.Second, MS: session.MS(time.Now()),
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	g, err = conn.Resume(c.t.Context(), session.ResumeRequest{Token: g.Token, Instance: 7, Attempt: 1})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return g.Session
+}
+
+// W1: writes of every node, the leader's own too, reach the log in their order, and all nodes apply them.
+func TestWritesOfAllNodesAreApplied(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, writes := forwardingCluster(t)
+		defer c.stop()
+		var paths []string
+		for i, w := range writes {
+			parent := fmt.Sprintf("/n%d", i+1)
+			paths = append(paths, parent)
+			w.take(creating(t, w.session, 1, parent))
+			for n := uint64(2); n < 100; n++ {
+				path := fmt.Sprintf("%s/%d", parent, n)
+				paths = append(paths, path)
+				w.take(creating(t, w.session, n, path))
+			}
+		}
+		c.eventually("all entries", within, func() bool { return has(c.nodes, paths...) })
+		c.agree(within)
+		for i, w := range writes {
+			if len(w.refused) > 0 || w.began != 1 {
+				t.Errorf("node %d: %d refusals, %d streams, want none and one", i+1, len(w.refused), w.began)
+			}
+		}
+	})
+}
+
+// W4, X2: writes in hand survive the leader: they are sent to the next one, and take effect once.
+func TestWritesFindTheNextLeader(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, leads, writes := forwardingCluster(t)
+		defer c.stop()
+		w := another(writes, leads)
+		w.take(creating(t, w.session, 1, "/a"))
+		c.eventually("the first entry", within, func() bool { return has(c.nodes, "/a") })
+		if err := c.end(leads); err != nil {
+			t.Fatal(err)
+		}
+		w.take(creating(t, w.session, 2, "/b"), creating(t, w.session, 3, "/c"))
+		rest := c.others(leads)
+		c.eventually("the entries under the next leader", time.Minute, func() bool { return has(rest, "/a", "/b", "/c") })
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.began < 2 || len(w.ended) < 1 {
+			t.Errorf("%d streams began, %d ended, want two and one", w.began, len(w.ended))
+		}
+	})
+}
+
+// A write that the replicas could not read does not get into the log: its stream ends.
+func TestABadWriteStaysOutOfTheLog(t *testing.T) {
+	good := creating(t, session.Session{ID: 5, Attachment: 1}, 7, "/a")
+	otherSession, otherNumber, cut, other := good, good, good, good
+	otherSession.Session, otherNumber.Number = 6, 8
+	cut.Command = cut.Command[:len(cut.Command)-1]
+	ack, err := acknowledge([]session.Acknowledged{{Session: 5, UpTo: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Command = ack.(session.TreeCommand).Encoded
+	if err = checkWrite(&good); err != nil {
+		t.Errorf("a good write: %v", err)
+	}
+	for name, w := range map[string]*session.ForwardedWrite{
+		"another session's": &otherSession, "another number's": &otherNumber, "cut off": &cut, "no write": &other,
+	} {
+		if checkWrite(w) == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	heavy, err := form.AppendWrite(nil, tree.NumberedWrite{
+		Session: 5, Attachment: 1, Number: 1,
+		Transaction: tree.Transaction{Then: []tree.Op{tree.DeleteTree{Path: "/a"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := session.ForwardedWrite{Command: heavy, Weight: 1, Session: 5, Number: 1}
+	if err := checkWrite(&w); err != nil || w.Weight < 10_000 {
+		t.Errorf("a DeleteTree weighs %d, %v, want 10,000 or more (U2)", w.Weight, err)
+	}
+	bubble.Test(t, func(t *testing.T) {
+		c, leads, writes := forwardingCluster(t)
+		defer c.stop()
+		w := another(writes, leads)
+		bad := creating(t, w.session, 1, "/bad")
+		bad.Command = bad.Command[:len(bad.Command)-1]
+		if err := w.node.server.Forward(nil); !errors.Is(err, session.ErrNoLeader) {
+			t.Fatal(err)
+		}
+		c.eventually("a stream", within, func() bool { return w.node.server.Forward(nil) == nil })
+		before := leads.view.LastIndex()
+		if err := w.node.server.Forward([]session.ForwardedWrite{bad}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually("the end of the stream", within, func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return len(w.ended) == 1
+		})
+		if after := leads.view.LastIndex(); after != before {
+			t.Errorf("the log went from %d to %d", before, after)
+		}
+		w.take(creating(t, w.session, 1, "/good"))
+		c.eventually("a good write", within, func() bool { return has(c.nodes, "/good") })
+	})
+}

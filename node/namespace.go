@@ -1,0 +1,109 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"holdfast/fsm"
+	"holdfast/leader"
+	"holdfast/session"
+	"holdfast/tree"
+	"holdfast/tree/form"
+)
+
+// namespace is what a leader needs of the tree in this node's state. Its methods are safe for concurrent use.
+type namespace struct {
+	view *view
+	// tracker returns the tracker of the term that this node leads, nil if it leads none.
+	tracker func() *leader.Tracker
+	wall    func() time.Time
+}
+
+// clocks returns what the proposer puts into an entry (D3): nothing before every member reads it.
+func (n *namespace) clocks() fsm.Clocks {
+	if n.view.LogVersion() < session.TreeLogVersion {
+		return fsm.Clocks{}
+	}
+	c := fsm.Clocks{WallMS: max(n.wall().UnixMilli(), 1)} // never zero: an entry may have nothing else
+	if t := n.tracker(); t != nil {
+		c.Log = t.LogClock()
+	}
+	return c
+}
+
+// clock returns the log clock of the state.
+func (n *namespace) clock() time.Duration {
+	if now := n.view.Tree(); now != nil {
+		return now.Clock
+	}
+	return 0
+}
+
+// reap returns the command that removes what is due at a time of the log clock (D5), and whether anything has a due
+// time.
+func (n *namespace) reap(clock time.Duration) (due *session.TreeCommand, later bool) {
+	now := n.view.Tree()
+	if now == nil {
+		return nil, false
+	}
+	all := now.Root.Due(clock, tree.MaxReap)
+	size := 0
+	for i, one := range all {
+		if size += len(one.Path); size > tree.MaxRequest {
+			all = all[:i] // the rest is due again
+			break
+		}
+	}
+	if len(all) == 0 {
+		return nil, len(now.Root.Due(fsm.MaxClock, 1)) > 0
+	}
+	encoded, err := form.AppendReap(nil, all)
+	if err != nil {
+		panic("node: what is due cannot be removed: " + err.Error()) // the tree has only valid paths
+	}
+	return &session.TreeCommand{Encoded: encoded, Weight: len(all)}, true
+}
+
+// weight returns how much work the end of a session makes in the tree (U2).
+func (n *namespace) weight(id session.ID) int {
+	now := n.view.Tree()
+	if now == nil {
+		return 0
+	}
+	weight := now.Root.CountOwned(uint64(id), tree.MostEphemerals)
+	if will, ok := now.Writers.Will(uint64(id)); ok {
+		kept, err := form.ParseWill(will.Data)
+		if err != nil {
+			return tree.MaxWeight
+		}
+		weight += tree.Weight(kept.Transaction)
+	}
+	return weight
+}
+
+// setTree raises the cluster to the feature level that the settings allow, once every member can have it, and has the
+// replicas share this node's limits of the tree (W8).
+func (t *terms) setTree(ctx context.Context, term uint64, tracker *leader.Tracker) {
+	limits, now := t.cfg.Tree.Limits(), t.view.Tree()
+	level := min(t.cfg.Tree.Level(t.founded()), t.options.tested.offers(), tracker.FeatureLevel())
+	if now != nil {
+		if level = max(level, now.Level); level == now.Level && limits == now.Limits {
+			return
+		}
+	}
+	if level == 0 {
+		return
+	}
+	if t.setLogVersion(ctx, session.TreeLogVersion); t.view.LogVersion() < session.TreeLogVersion {
+		return
+	}
+	c := session.Configure{Level: level, Term: term, Limits: &limits}
+	if _, err := t.consensus.proposer.Propose(ctx, c); err != nil {
+		t.options.Logger.Debug("feature level and limits of the tree not set", "error", err)
+		return
+	}
+	if now := t.view.Tree(); now != nil {
+		t.options.Logger.Info("the cluster has a tree", "level", now.Level, "max_ephemerals", now.Limits.Ephemerals,
+			"max_children", now.Limits.Children, "open_quotas", now.Limits.OpenQuotas)
+	}
+}

@@ -1,0 +1,48 @@
+package node
+
+import (
+	"testing"
+
+	"holdfast/test/bubble"
+	"holdfast/transport/clientport"
+	"holdfast/tree"
+)
+
+// Status tells the size of the tree, also after a start from a snapshot.
+func TestStatusTellsTheSizeOfTheTree(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := withTree(t)
+		defer c.stop()
+		leads := c.leader(within)
+		size := func(n *testNode) clientport.TreeStatus {
+			t.Helper()
+			s, err := n.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Tree
+		}
+		empty := size(leads)
+		if empty != (clientport.TreeStatus{FeatureLevel: 1, Entries: 3}) {
+			t.Errorf("an empty tree: %+v", empty)
+		}
+		owner := c.resumedOnce(leads)
+		c.write(leads, owner, 1, tree.Create{Path: "/a", Kind: tree.Persistent, Data: make([]byte, 1000)},
+			tree.Create{Path: "/a/b", Kind: tree.Ephemeral, Data: make([]byte, 200)})
+		c.found("/a/b", 3, within)
+		got := size(leads)
+		if got.Entries != 5 || got.Ephemerals != 1 || got.Bytes < 1232 || got.Bytes > 1400 {
+			t.Errorf("with two entries of 1,200 bytes and a result: %+v", got)
+		}
+		other := c.others(leads)[0]
+		if err := other.consensus.raft.Snapshot().Error(); err != nil {
+			t.Fatal(err)
+		}
+		c.restart(other)
+		c.trees()
+		c.found("/a/b", 3, within)
+		if again := size(other); again != got {
+			t.Errorf("after a start from a snapshot %+v, want %+v", again, got)
+		}
+	})
+}

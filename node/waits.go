@@ -1,0 +1,50 @@
+package node
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"holdfast/session"
+	"holdfast/transport/raftnet"
+)
+
+// waitsError says that the node waits for its admission.
+type waitsError struct {
+	// nodes have not agreed with this one on the founders of the cluster. why are the known reasons.
+	nodes []session.Node
+	why   []string
+	// mine is the node's directory. former is the directory that the cluster knows for the node, 0 when it knows none.
+	mine, former raftnet.Directory
+}
+
+func (e *waitsError) Error() string {
+	text := "waiting for " + e.awaited() +
+		": this node's data directory is new, and the node takes part once all nodes have met"
+	if e.former != 0 {
+		text = fmt.Sprintf("this node's data directory was emptied, lost or replaced: it is a new one (%v), and the "+
+			"cluster knows the node on %v; the node comes back by itself, as a new one, while a majority of the "+
+			"other nodes runs and has a leader; to go on with the former directory instead, stop the node and put that "+
+			"directory back, unless it is an older copy", e.mine, e.former)
+	}
+	if len(e.why) > 0 {
+		text += ": " + strings.Join(e.why, "; ")
+	}
+	return text
+}
+
+// awaited names the nodes that this one waits for, as in "nodes 2, 3".
+func (e *waitsError) awaited() string {
+	var names []string
+	for _, node := range e.nodes {
+		names = append(names, strconv.Itoa(int(node)))
+	}
+	switch len(names) {
+	case 0:
+		return "the leader"
+	case 1:
+		return "node " + names[0]
+	default:
+		return "nodes " + strings.Join(names, ", ")
+	}
+}

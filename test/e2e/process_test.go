@@ -1,0 +1,202 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// release is the directory of a release's programs: node and holdfast.
+type release string
+
+// today is the release of this tree, which "make build" builds.
+const today release = "../../bin"
+
+func (r release) node() string     { return filepath.Join(string(r), "node") }
+func (r release) holdfast() string { return filepath.Join(string(r), "holdfast") }
+
+// releaseBefore returns the release that the file before names, which "make before" builds from the history. Where a
+// clone has no history, only CI must fail: make says that the test did not run.
+func releaseBefore(t *testing.T) release {
+	t.Helper()
+	commit, err := os.ReadFile("before")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := release(filepath.Join(string(today), "before", strings.TrimSpace(string(commit))))
+	if _, err := os.Stat(r.node()); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%v: \"make before\" builds it, from a clone with the whole history", err)
+		}
+		t.Skipf("%v: \"make before\" builds it, from a clone with the whole history", err)
+	}
+	return r
+}
+
+// processes runs a cluster without containers: each node is a process, with the program of any release.
+type processes struct {
+	c     *cluster
+	dir   string
+	peers string
+	// newest is the newest process of each node.
+	newest map[int]*process
+}
+
+// process is one process of a node.
+type process struct {
+	cmd *exec.Cmd
+	// began is the size of the node's log when the process began.
+	began int64
+	// ended is closed when the process has ended. err is its result.
+	ended chan struct{}
+	err   error
+}
+
+func newProcesses(t *testing.T, nodes int) *processes {
+	t.Helper()
+	p := &processes{
+		c: &cluster{t: t, nodes: nodes, ports: freePorts(t)}, dir: t.TempDir(), newest: make(map[int]*process),
+	}
+	var peers []string
+	for _, n := range p.c.all() {
+		peers = append(peers, fmt.Sprintf("%d=%s:%d@%s", n, p.at(n, 1), p.port(n, 2), p.c.address(n)))
+	}
+	p.peers = strings.Join(peers, ",")
+	t.Cleanup(p.end)
+	return p
+}
+
+// port returns a port of node n: 0 is for clients, 1 for Raft, 2 for nodes, 3 for operators.
+func (p *processes) port(n, which int) int { return p.c.ports*100 + n*10 + which }
+
+func (p *processes) at(n, which int) string { return fmt.Sprintf("127.0.0.1:%d", p.port(n, which)) }
+
+// data returns node n's data directory.
+func (p *processes) data(n int) string { return filepath.Join(p.dir, service(n)) }
+
+// start starts node n with a release's program. Snapshots are frequent, and logs short, so that nodes read snapshots
+// of other releases.
+func (p *processes) start(n int, r release, flags ...string) {
+	p.c.t.Helper()
+	log, err := os.OpenFile(p.data(n)+".log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		p.c.t.Fatal(err)
+	}
+	defer log.Close()
+	info, err := log.Stat()
+	if err != nil {
+		p.c.t.Fatal(err)
+	}
+	one := &process{began: info.Size(), ended: make(chan struct{})}
+	one.cmd = exec.Command(r.node(), append([]string{
+		"run", "--node", fmt.Sprint(n), "--peers", p.peers, "--data-dir", p.data(n), "--client-listen", p.at(n, 0),
+		"--raft-listen", p.at(n, 1), "--peer-listen", p.at(n, 2), "--http-listen", p.at(n, 3),
+		"--snapshot-interval", "500ms", "--snapshot-threshold", "20", "--trailing-logs", "10",
+	}, flags...)...)
+	one.cmd.Stdout, one.cmd.Stderr = log, log
+	if err := one.cmd.Start(); err != nil {
+		p.c.t.Fatal(err)
+	}
+	go func() { one.err = one.cmd.Wait(); close(one.ended) }()
+	p.newest[n] = one
+}
+
+// stop ends node n as an operator does, with SIGTERM, and checks that it ends in order.
+func (p *processes) stop(n int) {
+	p.c.t.Helper()
+	one := p.newest[n]
+	if err := one.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.c.t.Fatalf("stop node %d: %v", n, err)
+	}
+	if err := p.exit(n); err != nil {
+		p.c.t.Errorf("node %d ended with %v, want 0", n, err)
+	}
+}
+
+// exit waits until the process of node n has ended, and returns its result.
+func (p *processes) exit(n int) error {
+	p.c.t.Helper()
+	one, late := p.newest[n], time.NewTimer(healWithin)
+	defer late.Stop()
+	select {
+	case <-one.ended:
+		return one.err
+	case <-late.C:
+		p.c.t.Fatalf("node %d has not ended within %v", n, healWithin)
+		return nil
+	}
+}
+
+// log returns what the newest process of node n has logged.
+func (p *processes) log(n int) string {
+	text, err := os.ReadFile(p.data(n) + ".log")
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[p.newest[n].began:])
+}
+
+// healthy reports whether node n says that it serves.
+func (p *processes) healthy(n int) bool {
+	request, err := http.NewRequestWithContext(p.c.t.Context(), http.MethodGet, "http://"+p.at(n, 3)+"/healthz",
+		http.NoBody)
+	if err != nil {
+		p.c.t.Fatal(err)
+	}
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// files returns the sums of all files of node n's data directory.
+func (p *processes) files(n int) map[string][sha256.Size]byte {
+	p.c.t.Helper()
+	all := make(map[string][sha256.Size]byte)
+	err := filepath.WalkDir(p.data(n), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[path] = sha256.Sum256(text)
+		return err
+	})
+	if err != nil {
+		p.c.t.Fatal(err)
+	}
+	return all
+}
+
+// end kills what still runs. A failed test shows and keeps the nodes' logs.
+func (p *processes) end() {
+	for _, one := range p.newest {
+		if err := one.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			p.c.t.Error(err)
+		}
+		<-one.ended
+	}
+	if !p.c.t.Failed() {
+		return
+	}
+	for _, n := range p.c.all() {
+		text, err := os.ReadFile(p.data(n) + ".log")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(p.c.t.ArtifactDir(), service(n)+".log"), text, 0o600)
+		}
+		p.c.t.Logf("node %d's log ends with (all of it: go test -artifacts; %v):\n%s", n, err, tail(string(text), 30))
+	}
+}

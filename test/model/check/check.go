@@ -1,0 +1,51 @@
+// Package check is what the tests of the models have in common: how long they search, and that their READMEs say what
+// they have seen.
+package check
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Bounds returns how long each scope is searched, and the number of states of one complete search at most. Without
+// settings the time is 0: the tests are short enough for every run. TIME=10m lets each scope be searched for 10
+// minutes, and includes the large ones. STATES=50000000 bounds the states; a state takes about 30 bytes.
+func Bounds(tb testing.TB) (time.Duration, int) {
+	tb.Helper()
+	limit, states := time.Duration(0), 20_000_000
+	if text, ok := setting("TIME"); ok {
+		var err error
+		if limit, err = time.ParseDuration(text); err != nil {
+			tb.Fatalf("TIME=%s: %v", text, err)
+		}
+	}
+	if text, ok := setting("STATES"); ok {
+		var err error
+		if states, err = strconv.Atoi(text); err != nil {
+			tb.Fatalf("STATES=%s: %v", text, err)
+		}
+	}
+	return limit, states
+}
+
+// setting returns a setting of the run, false if there is none.
+func setting(name string) (string, bool) {
+	text := os.Getenv(name) //nolint:forbidigo // only tests import this package
+	return text, text != ""
+}
+
+// Told requires that README.md of the package under test has a line, so that it says what the tests have seen.
+func Told(tb testing.TB, format string, args ...any) {
+	tb.Helper()
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if line := fmt.Sprintf(format, args...); !strings.Contains(string(text), "\n"+line+"\n") {
+		tb.Errorf("README.md lacks the line\n%s", line)
+	}
+}

@@ -1,0 +1,134 @@
+package watch
+
+import (
+	"fmt"
+	"strings"
+)
+
+// action is something that can happen.
+type action struct {
+	// text describes it: $n is a node, $k a number or a kind.
+	text string
+	// nodes is how many nodes it is tried with, from and to the numbers.
+	nodes, from, to uint8
+	// progress says that it happens by itself once faults have ended.
+	progress bool
+	// weight is how often a random walk tries it.
+	weight int
+	// do takes the action. It reports false when the action is not possible.
+	do func(x *step, n int, k uint8) bool
+}
+
+//nolint:gochecknoglobals // a table that nothing changes
+var actions = []action{
+	{"$n applies an entry", nodes, 0, 1, true, 20, atNode((*step).onNodes, serving.apply)},
+	{"$n's ring takes the changes (G1)", nodes, 0, 1, true, 20, atNode((*step).onNodes, serving.appends)},
+	{
+		"$n's lane passes to $k (G1)", nodes, 1, 1 + maxLog, true, 20,
+		func(x *step, n int, k uint8) bool { return x.onNodes().pass(n, k) },
+	},
+	{"the node takes watches back (V4)", 1, owed, owed + 1, true, 20, numbered((*step).onNodes, serving.serveAdd)},
+	{"the node takes new watches (V2)", 1, fresh, fresh + 1, true, 20, numbered((*step).onNodes, serving.serveAdd)},
+	{"the node reads (G2)", 1, 0, 1, true, 20, alone((*step).onNodes, serving.serveRead)},
+	{"the node goes on with the read (G2)", 1, 0, 1, true, 20, alone((*step).onNodes, serving.afterRead)},
+	{"the node takes the write (G5)", 1, 0, 1, true, 20, alone((*step).onNodes, serving.serveWrite)},
+	{"the client hears", 1, 0, 1, true, 30, alone((*step).atClient, sdk.receive)},
+	{"the node tells its stamp (V5)", 1, 0, 1, true, 5, alone((*step).atClient, sdk.tick)},
+	{"the log takes the write", 1, uint8(ownA), uint8(ownA) + 1, true, 10, numbered(itself, (*step).commit)},
+	{"the client connects to $n", nodes, 0, 1, true, 10, atNode((*step).atClient, sdk.connect)},
+	{"the client hears of a read beside", 1, 0, 1, true, 10, alone((*step).atClient, sdk.takeBeside)},
+	{"the log takes $s", 1, 0, uint8(ownA), false, 10, numbered(itself, (*step).commit)},
+	{"the client begins the watch $w", 1, watchAll, watchA + 1, false, 20, numbered((*step).atClient, sdk.watch)},
+	{"the client ends the watch $w", 1, watchAll, watchA + 1, false, 3, numbered((*step).atClient, sdk.drop)},
+	{"the client reads, for the watch $w", 1, watchData, watchData + 1, false, 10, numbered((*step).atClient, sdk.read)},
+	{"the client reads, for the watch $w", 1, watchChild, watchChild + 1, false, 10, numbered((*step).atClient, sdk.read)},
+	{"$n answers a read beside", nodes, 0, 1, false, 5, atNode((*step).atClient, sdk.beside)},
+	{"the client writes", 1, 0, 1, false, 10, alone((*step).atClient, sdk.write)},
+	{"the node answers a keep-alive (G4)", 1, 0, 1, false, 5, alone((*step).atClient, sdk.alive)},
+	{"the client loses its connection", 1, 0, 1, false, 4, alone((*step).atClient, sdk.lose)},
+	{"$n restores a snapshot (V3)", nodes, 0, 1, false, 4, atNode((*step).onNodes, serving.restore)},
+	{"$n begins anew (V3)", nodes, 0, 1, false, 4, atNode((*step).onNodes, serving.restart)},
+}
+
+// alone is an action without arguments, atNode one at a node, numbered one with a number or kind. as is the side that
+// takes it.
+func alone[X any](as func(*step) X, do func(X) bool) func(*step, int, uint8) bool {
+	return func(x *step, _ int, _ uint8) bool { return do(as(x)) }
+}
+
+func atNode[X any](as func(*step) X, do func(X, int) bool) func(*step, int, uint8) bool {
+	return func(x *step, n int, _ uint8) bool { return do(as(x), n) }
+}
+
+func numbered[X any, K ~int | ~uint8](as func(*step) X, do func(X, K) bool) func(*step, int, uint8) bool {
+	return func(x *step, _ int, k uint8) bool { return do(as(x), K(k)) }
+}
+
+func itself(x *step) *step { return x }
+
+// choice is an action with its arguments.
+type choice struct{ action, node, number uint8 }
+
+func (c choice) String() string {
+	return strings.NewReplacer("$n", fmt.Sprintf("n%d", c.node+1), "$k", fmt.Sprint(c.number), "$w", name(int(c.number)),
+		"$s", fmt.Sprintf("an entry of kind %d", c.number)).Replace(actions[c.action].text)
+}
+
+// name is that of a watch.
+func name(w int) string {
+	return [...]string{"of all", "of A", "of A's data", "of A's existence", "of children", ""}[min(w, watches)]
+}
+
+// possible returns all that may happen at all. What goes on by itself comes first.
+func possible() (all []choice) {
+	for _, progress := range []bool{true, false} {
+		for a, act := range actions {
+			if act.progress != progress {
+				continue
+			}
+			for n := range act.nodes {
+				for k := act.from; k < act.to; k++ {
+					all = append(all, choice{uint8(a), n, k})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// try takes a choice. It reports false, and leaves the state as it is, when the choice is not possible.
+func (x *step) try(c choice) bool {
+	before := x.State
+	if x.full = false; actions[c.action].do(x, int(c.node), c.number) && !x.full {
+		return true
+	}
+	x.State = before
+	return false
+}
+
+// settleRounds bounds how often everything goes on before a request counts as never answered.
+const settleRounds = 60
+
+// settle lets all that goes on by itself go on, and then checks what must have happened. It changes x.
+func (x *step) settle(all []choice) {
+	for range settleRounds {
+		progress := false
+		for _, c := range all {
+			if !actions[c.action].progress {
+				break
+			}
+			if !x.try(c) {
+				continue
+			}
+			if progress = true; x.settling != nil {
+				x.settling(c)
+			}
+		}
+		if !progress {
+			break
+		}
+	}
+	if x.Broken == 0 {
+		x.asOnlooker().checkSettled()
+	}
+}

@@ -1,0 +1,164 @@
+package watch
+
+// The feed of a connection: V6, as package holdfast/watch has it. A test plays both against each other.
+
+// Classes of items.
+const (
+	folds   uint8 = 1 + iota // an event that gives way to a LOST
+	stays                    // an event that ends a one-shot
+	answers                  // an answer
+	losses                   // a LOST
+)
+
+// item is one thing to send.
+type item struct {
+	Class uint8
+	// Low is the lowest stamp that the item says something of, Stamp the highest.
+	Low, Stamp stamp
+	Event      event
+	// Answer says what an answer is of. About has the kind of a read's one-shot. Root is the index of the root that a read
+	// shows.
+	Answer, About, Root uint8
+}
+
+// What an answer is of.
+const (
+	ofOwed uint8 = 1 + iota
+	ofFresh
+	ofRead
+	ofWrite
+)
+
+// feed is what is unsent to a connection.
+type feed struct {
+	Items [maxFeed]item
+	Len   uint8
+	// Told is the stamp up to which the client has all.
+	Told stamp
+}
+
+// keep adds an event that ends one-shots.
+func (x serving) keep(f *feed, e event) {
+	if !x.obeys(V6Stay) {
+		x.tell(f, e)
+		return
+	}
+	x.add(f, item{Class: stays, Low: e.Stamp, Stamp: e.Stamp, Event: e})
+}
+
+// tell adds an event, unless a LOST takes its place.
+func (x serving) tell(f *feed, e event) {
+	x.add(f, item{Class: folds, Low: e.Stamp, Stamp: e.Stamp, Event: e})
+	if f.count(folds) > x.scope.Feed {
+		x.collapse(f)
+	}
+}
+
+// add adds an item, or lets the last LOST cover it.
+func (x serving) add(f *feed, i item) {
+	open := f.open()
+	switch {
+	case open == nil, i.Class == answers, i.Class != stays && open != &f.Items[f.Len-1] && x.obeys(V6Answer):
+	case i.Class != stays: // joins
+		if x.obeys(V6Low) {
+			open.Low = min(open.Low, i.Low)
+		}
+		open.Stamp = max(open.Stamp, i.Stamp)
+		return
+	case open.Stamp >= i.Stamp && x.obeys(V6Parted):
+		behind := item{Class: losses, Low: max(open.Low, i.Stamp), Stamp: open.Stamp}
+		if open.Stamp = i.Stamp - 1; open.Stamp < open.Low {
+			f.remove(open)
+		}
+		x.push(f, i)
+		x.push(f, behind)
+		return
+	}
+	x.push(f, i)
+}
+
+// open returns the last item but for answers if it is a LOST, which later events join if no answer is behind it;
+// otherwise nil.
+func (f *feed) open() *item {
+	for n := f.Len; n > 0; n-- {
+		switch i := &f.Items[n-1]; i.Class {
+		case losses:
+			return i
+		case answers:
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+func (x serving) push(f *feed, i item) {
+	if f.Len == maxFeed {
+		x.full = true
+		return
+	}
+	f.Items[f.Len] = i
+	f.Len++
+}
+
+// remove takes an item out.
+func (f *feed) remove(i *item) {
+	for n := range f.Items[:f.Len] {
+		if &f.Items[n] == i {
+			copy(f.Items[n:], f.Items[n+1:])
+			f.Len--
+			f.Items[f.Len] = item{}
+			return
+		}
+	}
+}
+
+func (f *feed) count(class uint8) (n uint8) {
+	for i := range f.Items[:f.Len] {
+		if f.Items[i].Class == class {
+			n++
+		}
+	}
+	return n
+}
+
+// collapse lets a LOST take the place of the events that may give way (V6).
+func (x serving) collapse(f *feed) {
+	old := *f
+	*f = feed{Told: old.Told}
+	for _, i := range old.Items[:old.Len] {
+		switch {
+		case i.Class != folds:
+			x.add(f, i)
+		case x.obeys(V6Lost):
+			x.add(f, item{Class: losses, Low: i.Low, Stamp: i.Stamp})
+		}
+	}
+}
+
+// next takes the first item out. lane is the stamp of the lane's root.
+func (x serving) next(f *feed, lane stamp) (item, bool) {
+	if f.Len == 0 {
+		return item{}, false
+	}
+	i := f.Items[0]
+	last := i.Class == losses && f.Len == 1
+	f.remove(&f.Items[0])
+	if last && x.obeys(V6Sent) {
+		i.Stamp = max(i.Stamp, lane)
+	}
+	if !f.says(i.Stamp) || !x.obeys(V4Last) {
+		f.Told = max(f.Told, i.Stamp)
+	}
+	return i, true
+}
+
+// says reports whether an item says something of a stamp up to this one.
+func (f *feed) says(of stamp) bool {
+	for _, i := range f.Items[:f.Len] {
+		if i.Class != answers && i.Low <= of {
+			return true
+		}
+	}
+	return false
+}

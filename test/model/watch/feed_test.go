@@ -1,0 +1,115 @@
+package watch
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"holdfast/tree"
+	code "holdfast/watch"
+)
+
+// sent is what a feed has given out.
+type sent struct {
+	lost        bool
+	value, told uint64
+}
+
+// feeds are the model's feed and that of package watch, which take the same.
+type feeds struct {
+	*testing.T
+	x      step
+	feed   feed
+	real   *code.Feed[uint64]
+	number uint64
+	// seen counts what came out: events and answers, and LOSTs. behind counts those with which package watch told less
+	// than the model.
+	seen   map[bool]int
+	behind int
+}
+
+// take adds something to both.
+func (f *feeds) take(kind int, low, high stamp) {
+	f.number++
+	e := event{Stamp: high, Kind: uint8(f.number)}
+	switch kind {
+	case 0:
+		f.x.onNodes().tell(&f.feed, e)
+		f.real.Tell(tree.Stamp(high), f.number, 1)
+	case 1:
+		f.x.onNodes().keep(&f.feed, e)
+		f.real.Keep(tree.Stamp(high), f.number)
+	case 2:
+		f.x.onNodes().add(&f.feed, item{Class: answers, Stamp: high, Answer: uint8(f.number)})
+		f.real.Answer(tree.Stamp(high), f.number)
+	case 3:
+		f.x.onNodes().add(&f.feed, item{Class: losses, Low: low, Stamp: high})
+		f.real.Lose(tree.Stamp(low), tree.Stamp(high))
+	}
+}
+
+// next requires that both give out the same.
+func (f *feeds) next(lane stamp) bool {
+	f.Helper()
+	var got, want sent
+	i, ok := f.x.onNodes().next(&f.feed, lane)
+	if ok {
+		got = sent{i.Class == losses, uint64(i.Event.Kind) + uint64(i.Answer), uint64(f.feed.Told)}
+		if got.lost {
+			got.value = uint64(i.Stamp)
+		}
+	}
+	s, is := f.real.Next(time.Time{}, tree.Stamp(lane), nil)
+	if is {
+		want = sent{s.Lost, s.Value, uint64(s.Told)}
+		if s.Lost {
+			want.value = uint64(s.Stamp)
+		}
+	}
+	if want.told < got.told { // package watch may tell less at first: that is safe (I11), and V5 makes up for it
+		f.behind++
+		want.told = got.told
+	}
+	if ok != is || got != want {
+		f.Fatalf("the model gives out %v, %+v, package watch %v, %+v", ok, got, is, want)
+	}
+	if ok {
+		f.seen[got.lost]++
+	}
+	return ok
+}
+
+// The feed of the model is that of package watch, in random histories: what the searches say is true of the feed that
+// connections have.
+func TestTheFeedIsThatOfPackageWatch(t *testing.T) {
+	seen, behind := map[bool]int{}, 0
+	for seed := range uint64(20_000) {
+		random := rand.New(rand.NewPCG(seed, 9))
+		scope := Scope{Feed: uint8(random.IntN(3))}
+		f := feeds{
+			T: t, x: step{scope: &scope}, seen: seen,
+			real: code.NewFeed[uint64](code.FeedLimits{Events: int(scope.Feed), Bytes: 1 << 20}),
+		}
+		lane := stamp(4)
+		for range 30 {
+			switch high := stamp(1 + random.IntN(int(lane))); {
+			case f.feed.Len+2 >= maxFeed || random.IntN(3) == 0:
+				f.next(lane)
+			case random.IntN(2) == 0 && lane < 200: // a pass
+				lane += 4
+				f.take(random.IntN(4), lane-3, lane)
+			default: // what a resumption tells
+				f.take(random.IntN(4), stamp(1+random.IntN(int(high))), high)
+			}
+		}
+		for f.next(lane) {
+		}
+		behind += f.behind
+	}
+	if behind > seen[false]/4 {
+		t.Errorf("package watch tells less than the model with %d of %v", behind, seen)
+	}
+	if seen[false] == 0 || seen[true] == 0 {
+		t.Errorf("nothing, or no LOST, was compared: %v", seen)
+	}
+}

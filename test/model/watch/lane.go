@@ -1,0 +1,272 @@
+package watch
+
+import "slices"
+
+// What a lane does with watches and reads.
+
+// eventsOf returns the events that a change makes: for those that watch the entry, and for those that watch its
+// children.
+func eventsOf(c change, at stamp) []event {
+	all := []event{{at, c.Kind, c.Path}}
+	if c.Kind != dataSet {
+		all = append(all, event{at, children, pathRoot})
+	}
+	return all
+}
+
+// hearing returns the watches that an event is for.
+func hearing(e event) (all kinds) {
+	switch {
+	case e.Kind == children:
+		return 1 << watchChild
+	case e.Path == pathB:
+		return 1 << watchAll
+	case e.Kind == created:
+		return 1<<watchAll | 1<<watchA | 1<<watchExists
+	default:
+		return 1<<watchAll | 1<<watchA | 1<<watchData | 1<<watchExists
+	}
+}
+
+// fire tells the connection of a change (V2).
+func (x serving) fire(c change, at stamp) {
+	for _, e := range eventsOf(c, at) {
+		x.fireEvent(e)
+	}
+}
+
+func (x serving) fireEvent(e event) {
+	found := x.Conn.Watching & hearing(e)
+	if found == 0 {
+		return
+	}
+	once := found & oneShot
+	if x.obeys(V2Once) {
+		x.Conn.Watching &^= once
+	}
+	for times := range 2 {
+		switch {
+		case times == 1 && (x.obeys(V2Each) || found&(found-1) == 0):
+		case once != 0:
+			x.keep(&x.Conn.Feed, e)
+		default:
+			x.tell(&x.Conn.Feed, e)
+		}
+	}
+}
+
+// debt is an event that one-shots are owed.
+type debt struct {
+	event event
+	kinds kinds
+}
+
+type debts struct {
+	owed [3]debt
+	len  int
+}
+
+func (d *debts) add(e event, w int) {
+	for i := range d.owed[:d.len] {
+		if d.owed[i].event == e {
+			d.owed[i].kinds |= 1 << w
+			return
+		}
+	}
+	d.owed[d.len] = debt{e, 1 << w}
+	d.len++
+}
+
+// judged returns what one-shots are owed that were registered at after or before, as of the root of an index, in the
+// order of the stamps, and the one-shots that are owed nothing (V4).
+func (x serving) judged(all kinds, after stamp, index uint8) (d debts, left kinds) {
+	v := x.viewAt(index)
+	for w := watchData; w < watches; w++ {
+		if !all.has(w) {
+			continue
+		}
+		if e, is := v.judge(w, after, end(index)); is && x.obeys(V4Tree) {
+			d.add(e, w)
+		} else {
+			left |= 1 << w
+		}
+	}
+	slices.SortStableFunc(d.owed[:d.len], func(a, b debt) int { return int(a.event.Stamp) - int(b.event.Stamp) })
+	return d, left
+}
+
+// judge returns the event that a one-shot is owed; false if it is owed none.
+func (v *view) judge(w int, after, through stamp) (event, bool) {
+	switch {
+	case w == watchChild:
+		return event{v.children, children, pathRoot}, v.children > after
+	case w == watchExists:
+		return event{v.created[pathA], created, pathA}, v.exists[pathA] == 1
+	case v.exists[pathA] == 0:
+		return event{through, deleted, pathA}, true
+	default:
+		return event{v.modified[pathA], dataSet, pathA}, v.modified[pathA] > after
+	}
+}
+
+// settle reports whether an event from the ring ends one-shots that are owed one.
+func (d *debts) settle(e event) (once bool) {
+	for i := range d.owed[:d.len] {
+		if o := &d.owed[i]; o.event.Path == e.Path {
+			once = once || o.kinds&hearing(e) != 0
+			o.kinds &^= hearing(e)
+		}
+	}
+	return once
+}
+
+// before takes out the next debt below a stamp.
+func (d *debts) before(below stamp) (event, bool) {
+	for i := range d.owed[:d.len] {
+		if o := &d.owed[i]; o.kinds != 0 && o.event.Stamp < below {
+			o.kinds = 0
+			return o.event, true
+		}
+	}
+	return event{}, false
+}
+
+// lane returns the node of the connection.
+func (x serving) lane() *node { return &x.Node[x.Conn.Node-1] }
+
+// serveAdd answers a question about watches (V4).
+func (x serving) serveAdd(which uint8) bool {
+	if x.Conn.Node == 0 || x.Conn.Add[which].Asked == 0 {
+		return false
+	}
+	q, d := x.Conn.Add[which], x.lane()
+	if x.obeys(V4Index) && max(q.Since, q.Seen).index() > d.Lane {
+		return false
+	}
+	x.Conn.Add[which] = question{}
+	if q.Since == 0 {
+		x.Conn.Watching |= q.Asked
+	} else {
+		x.resume(d, q)
+	}
+	x.add(&x.Conn.Feed, item{Class: answers, Stamp: end(d.Lane), Answer: ofOwed + which})
+	return true
+}
+
+// resume registers watches of a former connection, and tells what they are owed.
+func (x serving) resume(d *node, q question) {
+	debts, left := x.judged(q.Asked&oneShot, q.Since, d.Lane)
+	x.Conn.Watching |= q.Asked&lasting | left
+	feed := &x.Conn.Feed
+	rest := func(below stamp) {
+		for e, ok := debts.before(below); ok; e, ok = debts.before(below) {
+			x.keep(feed, e)
+		}
+	}
+	replay := func(c change, at stamp) {
+		e := event{at, c.Kind, c.Path}
+		if hearing(e)&q.Asked&lasting == 0 {
+			return
+		}
+		if rest(at); debts.settle(e) {
+			x.keep(feed, e)
+		} else {
+			x.tell(feed, e)
+		}
+	}
+	whole, after := true, q.Since
+	if !x.obeys(V4Start) {
+		after = max(after, d.Start)
+	}
+	if q.Asked&lasting != 0 {
+		whole = x.ring(d, after, end(d.Lane), replay)
+	}
+	if rest(^stamp(0)); !whole {
+		x.add(feed, item{Class: losses, Low: q.Since + 1, Stamp: end(d.Lane)})
+	}
+}
+
+// serveRead answers a read with a one-shot, in one critical section (G2).
+func (x serving) serveRead() bool {
+	q := x.Conn.Read
+	if x.Conn.Node == 0 || q.Asked == 0 {
+		return false
+	}
+	d := x.lane()
+	if x.obeys(N4Seen) && q.Seen.index() > d.Lane || x.Conn.Later != 0 || x.Conn.Late != 0 {
+		return false
+	}
+	x.Conn.Read = question{}
+	root := d.Lane
+	if !x.obeys(G2Root) {
+		root = d.Published
+	}
+	watch := x.found(q.Asked, root)
+	if x.obeys(G2Register) {
+		x.Conn.Watching |= watch
+	} else {
+		x.Conn.Later = watch
+	}
+	if !x.obeys(G2Place) {
+		x.Conn.Late, x.Conn.LateOf = 1+root, q.Asked
+		return true
+	}
+	x.answerRead(q.Asked, root)
+	if !x.obeys(V2Root) { // the changes of the lane's root are above the registration, too
+		x.between(end(d.Lane)-4, end(d.Lane), x.fire)
+	}
+	return true
+}
+
+// answerRead reserves the place of a read's answer (G4).
+func (x serving) answerRead(about kinds, root uint8) {
+	at := end(root)
+	if !x.obeys(G4Read) {
+		at = end(x.lane().Published)
+	}
+	x.add(&x.Conn.Feed, item{Class: answers, Stamp: at, Answer: ofRead, About: uint8(about), Root: root})
+}
+
+// found returns the one-shot that a read of A or of the children sets.
+func (x serving) found(asked kinds, index uint8) kinds {
+	v := x.viewAt(index)
+	if asked == 1<<watchData && v.exists[pathA] == 0 {
+		return 1 << watchExists
+	}
+	return asked
+}
+
+// afterRead does what G2 has done before.
+func (x serving) afterRead() bool {
+	switch c := &x.Conn; {
+	case c.Later != 0:
+		c.Watching, c.Later = c.Watching|c.Later, 0
+	case c.Late != 0:
+		about, root := c.LateOf, c.Late-1
+		c.Late, c.LateOf = 0, 0
+		x.answerRead(about, root)
+	default:
+		return false
+	}
+	return true
+}
+
+// serveWrite takes the client's write when its turn has come (G5).
+func (x serving) serveWrite() bool {
+	c := &x.Conn
+	if c.Node == 0 || c.Write != arrived {
+		return false
+	}
+	d := x.lane()
+	if x.obeys(G5) && c.Looked > d.Lane {
+		return false
+	}
+	c.Write, x.Client.Taken = accepted, 1
+	switch i := x.ownIndex(); {
+	case i != 0 && i <= d.Lane:
+		x.answerKept(d)
+	case i != 0 && i <= c.Looked:
+		c.Write = ignored
+	}
+	return true
+}

@@ -1,0 +1,210 @@
+package watch
+
+// The actions of nodes: the log, the ring, and the passes of lanes.
+
+// apply applies the next log entry at a node: the ring first, and then the root (G1).
+func (x serving) apply(n int) bool {
+	d := &x.Node[n]
+	if d.Published == x.Logged {
+		return false
+	}
+	d.Published++
+	if !x.obeys(G1Ring) { // readers of the root do not find the changes yet
+		d.HoleFrom, d.HoleTo = d.Published-1, d.Published
+	}
+	x.trim(d)
+	return true
+}
+
+// trim drops the oldest changes of a ring that has too many.
+func (x serving) trim(d *node) {
+	var held uint8
+	var oldest stamp
+	for {
+		held, oldest = 0, 0
+		x.between(d.Start, end(d.Published), func(_ change, at stamp) {
+			if held++; oldest == 0 {
+				oldest = at
+			}
+		})
+		if held <= x.scope.Ring {
+			return
+		}
+		d.Start = oldest
+	}
+}
+
+// appends lets a node's ring have what its root shows: only where the root comes first.
+func (x serving) appends(n int) bool {
+	d := &x.Node[n]
+	if x.obeys(G1Ring) || d.HoleTo == 0 {
+		return false
+	}
+	d.HoleFrom, d.HoleTo = 0, 0
+	return true
+}
+
+// restore replaces the state of a node by a snapshot (V3).
+func (x serving) restore(n int) bool {
+	d := &x.Node[n]
+	if d.Published == x.Logged || !x.spend(Restores) {
+		return false
+	}
+	x.starts(d, d.Published, x.Logged, V3Restore)
+	d.Restored = 1
+	return true
+}
+
+// restart begins the process of a node anew (V3).
+func (x serving) restart(n int) bool {
+	d := &x.Node[n]
+	if d.Published == 0 || !x.spend(Restarts) {
+		return false
+	}
+	if x.Conn.on(n) {
+		x.atClient().disconnect()
+	}
+	x.starts(d, 0, d.Published, V3Process)
+	d.Lane, d.Restored = d.Published, 0
+	return true
+}
+
+// starts makes index that of a node's state, without the changes above from in its ring.
+func (x serving) starts(d *node, from, index uint8, rule Rule) {
+	d.Published = index
+	if x.obeys(rule) {
+		d.Start, d.HoleFrom, d.HoleTo = end(index), 0, 0
+		return
+	}
+	d.HoleFrom, d.HoleTo = from, index
+	x.trim(d)
+}
+
+// ring calls f for the changes of a node's ring with stamps above after, up to and with through; false if it no longer
+// has them all.
+func (x serving) ring(d *node, after, through stamp, f func(c change, at stamp)) bool {
+	if after < d.Start {
+		return false
+	}
+	x.between(after, through, func(c change, at stamp) {
+		if at.index() <= d.HoleFrom || at.index() > d.HoleTo {
+			f(c, at)
+		}
+	})
+	return true
+}
+
+// on reports whether the connection is to a node.
+func (c *connection) on(n int) bool { return int(c.Node) == n+1 }
+
+// pass makes the root of an index the lane's (G1).
+func (x serving) pass(n int, to uint8) bool {
+	d := &x.Node[n]
+	if to > d.Published || to <= d.Lane && (d.Restored == 0 || to < d.Lane) {
+		return false
+	}
+	from, whole := end(d.Lane), d.Restored == 0
+	if !x.Conn.on(n) {
+		if !whole && to != d.Published {
+			return false
+		}
+		d.Lane, d.Restored = to, 0
+		return true
+	}
+	var p passing
+	if whole {
+		whole = x.ring(d, from, end(to), func(c change, at stamp) { p.add(c, at) })
+	}
+	switch {
+	case whole:
+		x.through(d, &p, to)
+	case to != d.Published: // a lane that skips goes on at the newest root
+		return false
+	default:
+		x.skip(d, to)
+	}
+	if d.Lane, d.Restored = to, 0; !x.obeys(G1Root) {
+		d.Lane = d.Published
+	}
+	if !whole && x.obeys(W4Kept) {
+		x.answerKept(d)
+	}
+	return true
+}
+
+// passing has the changes of a pass.
+type passing struct {
+	changes [places]change
+	stamps  [places]stamp
+	len     int
+}
+
+func (p *passing) add(c change, at stamp) {
+	p.changes[p.len], p.stamps[p.len] = c, at
+	p.len++
+}
+
+// through tells what has happened, in the order of the stamps: the events of a command, then its answer (G1).
+func (x serving) through(d *node, p *passing, to uint8) {
+	own, former := x.ownResult(d, to), end(d.Lane)
+	for n := range p.len {
+		at := p.stamps[n]
+		if own != 0 && (own < at || own == at && !x.obeys(G1Answer)) {
+			x.wrote(own, former)
+			own = 0
+		}
+		x.fire(p.changes[n], at)
+	}
+	if own != 0 {
+		x.wrote(own, former)
+	}
+}
+
+// ownResult returns the stamp of the client's write if the lane answers it on the way to an index; otherwise 0.
+func (x serving) ownResult(d *node, to uint8) stamp {
+	i := x.ownIndex()
+	if x.Conn.Write != accepted || i == 0 || i <= d.Lane || i > to || i <= x.Conn.Looked {
+		return 0
+	}
+	return stamp(i<<2 | 1)
+}
+
+// wrote answers the client's write (G4). former is the stamp of the lane's root before the pass.
+func (x serving) wrote(at, former stamp) {
+	if x.Conn.Write = 0; !x.obeys(G4Write) {
+		at = former
+	}
+	x.add(&x.Conn.Feed, item{Class: answers, Stamp: at, Answer: ofWrite})
+}
+
+// answerKept answers the client's write from what the state keeps (W4).
+func (x serving) answerKept(d *node) {
+	i := x.ownIndex()
+	if x.Conn.Write < accepted || i == 0 || i > d.Lane {
+		return
+	}
+	x.Conn.Write = 0
+	x.add(&x.Conn.Feed, item{Class: answers, Stamp: stamp(i<<2 | 1), Answer: ofWrite})
+}
+
+// skip goes on at a root without the changes before it (V6).
+func (x serving) skip(d *node, to uint8) {
+	lose := func() {
+		if x.Conn.Watching&lasting != 0 && x.obeys(V6Skip) {
+			x.add(&x.Conn.Feed, item{Class: losses, Low: end(d.Lane) + 1, Stamp: end(to)})
+		}
+	}
+	if x.obeys(V6First) {
+		lose()
+	}
+	if x.obeys(V6Once) {
+		debts, _ := x.judged(x.Conn.Watching, end(d.Lane), to)
+		for _, o := range debts.owed[:debts.len] {
+			x.Conn.Watching &^= o.kinds
+			x.keep(&x.Conn.Feed, o.event)
+		}
+	}
+	if !x.obeys(V6First) {
+		lose()
+	}
+}

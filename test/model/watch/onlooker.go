@@ -1,0 +1,177 @@
+package watch
+
+// The onlooker checks what the client is told against the log.
+
+// place returns the place of the first change at or after a place that makes an event; places if there is none.
+func (x onlooker) place(from uint8, ev event) uint8 {
+	for p := from; p < places; p++ {
+		if c, at := x.at(p); at == ev.Stamp && c.Kind == ev.Kind && c.Path == ev.Path {
+			return p
+		}
+	}
+	return places
+}
+
+// missing returns the first change from one place up to another that a lasting watch hears of, with a stamp above
+// another; 0 if there is none.
+func (x onlooker) missing(w int, from, to uint8, above stamp) stamp {
+	for p := from; p < to; p++ {
+		c, at := x.at(p)
+		if c.Kind != nothing && hearing(event{at, c.Kind, c.Path}).has(w) && at > above {
+			return at
+		}
+	}
+	return 0
+}
+
+// checkTold checks an event that a lasting watch is told (I11, I13).
+func (x onlooker) checkTold(w int, ev event) {
+	g := &x.Client.Watch[w].Ghost
+	x.say("the watch %s hears that %v", name(w), ev)
+	if ev.Stamp < g.Last {
+		x.breaks(I13, "the watch has been told of %v before", g.Last)
+	}
+	if g.Last = max(g.Last, ev.Stamp); x.guessed(ev) {
+		return
+	}
+	p := x.place(g.Next, ev)
+	if p == places && g.Doubt == ev.Stamp && x.place(0, ev) < g.Next { // the one before, behind the other
+		g.Doubt = 0
+		return
+	}
+	if p == places {
+		x.breaks(I11, "the watch has been told of that, or of later changes, before")
+		return
+	}
+	switch missed := x.missing(w, g.Next, p, max(g.Since, g.Lost)); missed {
+	case 0:
+	case ev.Stamp: // a LOST behind has to cover the others of this stamp
+		g.Doubt = missed
+	default:
+		x.breaks(I11, "%v is missing", missed)
+	}
+	g.Next = p + 1
+}
+
+// guessed reports whether an event is one that a lane has told from the tree, for a one-shot, because it has not seen
+// the change (V4): of a deletion it does not know the stamp, and what was made anew counts as set. A LOST covers the
+// change.
+func (x onlooker) guessed(ev event) bool {
+	if ev.Stamp == end(ev.Stamp.index()) {
+		return true
+	}
+	return ev.Kind == dataSet && x.place(0, ev) == places &&
+		x.place(0, event{ev.Stamp, created, ev.Path}) != places
+}
+
+// checkLost checks a LOST that a lasting watch is told.
+func (x onlooker) checkLost(w int, s stamp) {
+	g := &x.Client.Watch[w].Ghost
+	x.say("the watch %s hears LOST up to %v", name(w), s)
+	if s < g.Last {
+		x.breaks(I13, "the watch has been told of %v before", g.Last)
+	}
+	g.Lost, g.Last = max(g.Lost, s), max(g.Last, s)
+}
+
+// checkFired checks the event of a one-shot: something happened since its registration that the watch is for.
+func (x onlooker) checkFired(w int, ev event) {
+	x.say("the watch %s fires: %v", name(w), ev)
+	g := &x.Client.Watch[w].Ghost
+	if !x.concerns(w, g.Since, max(ev.Stamp, g.Since)) {
+		x.breaks(I11, "nothing has happened above %v that the watch is for", g.Since)
+	}
+}
+
+// concerns reports whether a change with a stamp above one and up to another is one that a one-shot is for.
+func (x onlooker) concerns(w int, after, through stamp) (is bool) {
+	x.between(after, through, func(c change, at stamp) {
+		for _, e := range eventsOf(c, at) {
+			is = is || hearing(e).has(w)
+		}
+	})
+	return is
+}
+
+// owes reports whether a one-shot has to fire by now: an exists watch only if the entry is there (V4).
+func (x onlooker) owes(w int) bool {
+	g := &x.Client.Watch[w].Ghost
+	if w == watchExists {
+		v := x.viewAt(x.Logged)
+		return v.exists[pathA] == 1
+	}
+	return x.concerns(w, g.Since, end(x.Logged))
+}
+
+// checkShown checks a read: no answer goes back behind one before, and the events that it shows come first (I13).
+func (x onlooker) checkShown(i *item) {
+	g := &x.Client.Ghost
+	at := end(i.Root)
+	x.say("the read shows %v", at)
+	if at < g.Shown {
+		x.breaks(I13, "the client has been shown %v before", g.Shown)
+	}
+	g.Shown = max(g.Shown, at)
+	x.checkBefore(at)
+}
+
+// checkWritten checks the answer to the client's write, whatever stamp it has.
+func (x onlooker) checkWritten() {
+	i := x.ownIndex()
+	x.say("the write is answered")
+	x.Client.Ghost.Shown = max(x.Client.Ghost.Shown, end(i)) // a later read shows the write
+	x.checkBefore(stamp(i<<2 | 1))
+}
+
+// checkBefore requires that lasting watches have been told of all up to a stamp that an answer shows.
+func (x onlooker) checkBefore(at stamp) {
+	for w := range watchData {
+		e := &x.Client.Watch[w]
+		if e.Sub == 0 {
+			continue
+		}
+		upTo := uint8(0)
+		for p := range uint8(places) {
+			if c, s := x.at(p); c.Kind != nothing && s <= at {
+				upTo = p + 1
+			}
+		}
+		if missed := x.missing(w, e.Ghost.Next, upTo, max(e.Ghost.Since, e.Ghost.Lost)); missed != 0 {
+			x.breaks(I13, "the watch %s has not been told of %v", name(w), missed)
+		}
+	}
+}
+
+// checkSettled checks a state in which nothing goes on by itself any more.
+func (x onlooker) checkSettled() {
+	c := &x.Client
+	if c.Read|c.Out != 0 || c.Write == calling || c.Back|c.News != 0 {
+		x.breaks(I18, "a request is never answered")
+	}
+	for w := range c.Watch {
+		if c.Watch[w].Sub == 1 {
+			x.checkWatch(w)
+		}
+	}
+	if x.atClient().someWanted() && c.Told < x.onNodes().lane().Start {
+		x.breaks(Told, "the client would come back from %v, and the ring starts at %v", c.Told, x.onNodes().lane().Start)
+	}
+}
+
+// checkWatch checks that a watch has been told of everything.
+func (x onlooker) checkWatch(w int) {
+	g := &x.Client.Watch[w].Ghost
+	if oneShot.has(w) {
+		if x.owes(w) {
+			x.breaks(I11, "the watch %s never fires", name(w))
+		}
+		return
+	}
+	missed := x.missing(w, g.Next, places, max(g.Since, g.Lost))
+	if g.Doubt > g.Lost {
+		missed = g.Doubt
+	}
+	if missed != 0 {
+		x.breaks(I11, "the watch %s is never told of %v", name(w), missed)
+	}
+}

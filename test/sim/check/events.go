@@ -1,0 +1,178 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"holdfast/session"
+	"holdfast/test/sim/history"
+	"holdfast/tree"
+)
+
+// watches judges what watches were told (I11, I13 of docs/tree.md) by what the replicas recorded: each watch from its
+// beginning to its end, by exact replay.
+type watches struct {
+	judge
+	tree *grown
+}
+
+// watch is what is known of one watch.
+type watch struct {
+	began history.Event
+	// told are WatchHeard, WatchLost and WatchTold, in the order in which they came.
+	told []history.Event
+}
+
+// oneShot reports whether the watch hears once.
+func (w *watch) oneShot() bool {
+	specs := w.began.Watched.Specs
+	return len(specs) > 0 && specs[0].Kind.OneShot()
+}
+
+// due is all that a watch is to be told of one stamp.
+type due struct {
+	stamp tree.Stamp
+	// what are the events in their order, heard those that were told. An event may be due more than once: a transaction
+	// may set an entry twice.
+	what, heard []string
+}
+
+func (c watches) check() {
+	c.tree = growth(c.grown)
+	c.states()
+	c.reads()
+	c.mirrors()
+	moves := c.moves()
+	for _, w := range c.watched() {
+		switch {
+		case w.oneShot():
+			c.once(w)
+		case len(w.began.Watched.Specs) == 0:
+			c.scope = " sessions"
+			c.lasting(w, after(moves, w.began.Watched.Stamp))
+			c.scope = ""
+		default:
+			c.lasting(w, c.due(w))
+		}
+	}
+}
+
+// watched files what was told by watch, in the order of their beginnings.
+func (c watches) watched() (all []*watch) {
+	byName := make(map[string]*watch)
+	for _, e := range c.told {
+		name := e.Watched.Name
+		w := byName[name]
+		switch {
+		case e.Kind == history.WatchBegan && w == nil:
+			w = &watch{began: e}
+			byName[name] = w
+			all = append(all, w)
+		case e.Kind == history.WatchBegan:
+			c.fail("I11", 0, e.At, "begins twice: %s", history.Line(e))
+		case w == nil:
+			c.fail("I11", 0, e.At, "told before the watch was in place: %s", history.Line(e))
+		default:
+			w.told = append(w.told, e)
+		}
+	}
+	return all
+}
+
+// due returns what a lasting watch is to be told (V1, V2).
+func (c watches) due(w *watch) (all []due) {
+	for _, change := range c.tree.changes {
+		if change.Stamp <= w.began.Watched.Stamp {
+			continue
+		}
+		for _, e := range eventsOf(change) {
+			if !slices.ContainsFunc(w.began.Watched.Specs, func(s tree.WatchSpec) bool { return hears(s, e) }) {
+				continue
+			}
+			if n := len(all); n == 0 || all[n-1].stamp != e.Stamp {
+				all = append(all, due{stamp: e.Stamp})
+			}
+			last := &all[len(all)-1]
+			last.what = append(last.what, named(e))
+		}
+	}
+	return all
+}
+
+// named returns an event without its stamp.
+func named(e tree.Event) string { return e.Path + " " + e.Kind.String() }
+
+// eventsOf returns what a change is for those that watch the entry, and for those that watch the one above.
+func eventsOf(c tree.Change) []tree.Event {
+	e := tree.Event{Stamp: c.Stamp, Path: c.Path}
+	switch c.Kind {
+	case tree.Created:
+		e.Kind = tree.EntryCreated
+	case tree.Deleted:
+		e.Kind = tree.EntryDeleted
+	case tree.DataSet:
+		e.Kind = tree.DataChanged
+		return []tree.Event{e}
+	}
+	return []tree.Event{e, {Stamp: c.Stamp, Kind: tree.ChildrenChanged, Path: tree.Parent(c.Path)}}
+}
+
+// hears reports whether a lasting watch is told of an event.
+func hears(s tree.WatchSpec, e tree.Event) bool {
+	if e.Path == s.Path {
+		return s.Kind == tree.WatchPersistent || e.Kind != tree.ChildrenChanged
+	}
+	return s.Kind == tree.WatchRecursive && e.Kind != tree.ChildrenChanged && tree.Below(e.Path, s.Path)
+}
+
+// moves returns what watches of sessions are to be told (V8): of each entry what the process has recorded that recorded
+// most. One may have been killed in the middle. The stamp is the lowest of the entry.
+func (c watches) moves() (all []due) {
+	type process struct {
+		who   string
+		start int
+	}
+	starts, byIndex := make(map[string]int), make(map[uint64]map[process][]string)
+	for _, e := range c.applied {
+		if e.Kind == history.NodeStarted {
+			starts[e.Who]++
+			continue
+		}
+		if byIndex[e.Index] == nil {
+			byIndex[e.Index] = make(map[process][]string)
+		}
+		p := process{e.Who, starts[e.Who]}
+		byIndex[e.Index][p] = append(byIndex[e.Index][p], sessionChange(e, e.Kind == history.AppliedEnd))
+	}
+	for index, made := range byIndex {
+		d := due{stamp: tree.StampAt(index, 0)}
+		for _, what := range made {
+			if len(what) > len(d.what) {
+				d.what = what
+			}
+		}
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b due) int { return cmp.Compare(a.stamp, b.stamp) })
+	return all
+}
+
+// sessionChange returns a change of a session without its stamp.
+func sessionChange(e history.Event, ended bool) string { //nolint:revive // flag-parameter: one of two sorts of events
+	if ended {
+		return fmt.Sprintf("%s ended", e.ID)
+	}
+	return fmt.Sprintf("%s attachment %d", e.ID, e.Attachment)
+}
+
+// after returns a copy of what is due above a stamp.
+func after(all []due, stamp tree.Stamp) []due {
+	n, _ := slices.BinarySearchFunc(all, stamp, func(d due, s tree.Stamp) int { return cmp.Compare(d.stamp, s) })
+	return slices.Clone(all[n:])
+}
+
+// sessionNamed returns what a watch of sessions has heard, without its stamp.
+func sessionNamed(e history.Event) string {
+	return sessionChange(e, e.Watched.Session == session.Ended)
+}

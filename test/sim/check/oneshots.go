@@ -1,0 +1,83 @@
+package check
+
+import (
+	"slices"
+
+	"holdfast/test/sim/history"
+	"holdfast/tree"
+)
+
+// once checks I11 for a one-shot watch: it hears once at most, of a change above its beginning, and it has heard of one
+// by the time at which its client is told of everything up to there. What it is owed after a lost connection is judged
+// by the tree (V4): then it hears of the newest change.
+func (c watches) once(w *watch) {
+	spec, from := w.began.Watched.Specs[0], w.began.Watched.Stamp
+	in := max(from, w.began.Watched.Upper)
+	fired := false
+	for _, e := range w.told {
+		fail := func(what string) { c.misled(e, "I11", "the watch of %s, %s", history.Line(w.began), what) }
+		switch {
+		case e.Kind == history.WatchLost:
+			fail("told LOST, and a one-shot misses nothing")
+		case e.Kind == history.WatchHeard && fired:
+			fail("told again")
+		case e.Kind == history.WatchHeard:
+			c.checked("I11 one-shot")
+			fired = true
+			if !c.tree.fires(spec, from, e.Watched.Event) {
+				fail("told of what the watch is not for, or of nothing that has happened")
+			}
+		case !fired && c.tree.owes(spec, in, e.Watched.Stamp):
+			fail("not told by then")
+			fired = true // said once
+		default:
+			c.checked("I11 one-shot waits")
+		}
+	}
+}
+
+// fires reports whether a one-shot watch that began at a stamp may hear of an event.
+func (g *grown) fires(s tree.WatchSpec, from tree.Stamp, e tree.Event) bool {
+	if e.Path != s.Path || e.Stamp <= from {
+		return false
+	}
+	now := g.at(s.Path, e.Stamp)
+	switch e.Kind {
+	case tree.EntryCreated:
+		return s.Kind == tree.WatchExists && now.there && now.stat.Created == e.Stamp
+	case tree.DataChanged:
+		return s.Kind != tree.WatchChild && g.became(s.Path, e.Stamp, func(l leaf) bool { return l.stat.Modified == e.Stamp })
+	case tree.ChildrenChanged:
+		return s.Kind == tree.WatchChild &&
+			g.became(s.Path, e.Stamp, func(l leaf) bool { return l.stat.ChildrenModified == e.Stamp })
+	case tree.EntryDeleted:
+		// The stamp of a deletion that was missed is the lane's.
+		gone := slices.ContainsFunc(g.between(s.Path, from, e.Stamp), func(l leaf) bool { return !l.there })
+		return gone && (!now.there || g.became(s.Path, e.Stamp, func(l leaf) bool { return !l.there }))
+	default:
+		return false
+	}
+}
+
+// became reports whether a path became such by a change with a stamp.
+func (g *grown) became(path string, stamp tree.Stamp, such func(leaf) bool) bool {
+	return slices.ContainsFunc(g.between(path, stamp-1, stamp), such)
+}
+
+// owes reports whether a one-shot watch that began at a stamp must have heard by another. An exists watch that waits
+// for an entry need not hear of one that came and went while its client was away.
+func (g *grown) owes(s tree.WatchSpec, from, upTo tree.Stamp) bool {
+	if s.Kind == tree.WatchExists && !g.at(s.Path, from).there {
+		return g.at(s.Path, upTo).there
+	}
+	return slices.ContainsFunc(g.between(s.Path, from, upTo), func(l leaf) bool {
+		switch {
+		case !l.there:
+			return true
+		case s.Kind == tree.WatchChild:
+			return l.stat.ChildrenModified == l.from
+		default:
+			return l.stat.Modified == l.from
+		}
+	})
+}

@@ -1,0 +1,23 @@
+package history
+
+import "holdfast/tree"
+
+// Entry is what a client wrote to an entry of the tree, or was shown of it.
+type Entry struct {
+	Path string
+	// Data is what was written or shown. Each write of a run has its own.
+	Data string
+	// Expected is the version that a set names; [tree.Any] for other writes.
+	Expected int64
+	// Refused is why the state refused the write, 0 if it took effect.
+	Refused tree.Code
+	// Exists says that a read found the entry. Stat is the entry's, as shown, or after the write.
+	Exists bool
+	Stat   tree.Stat
+	// Stamp is the write's own, or that of the state that was read.
+	Stamp tree.Stamp
+	// Sequential says that the state has given the entry its number.
+	Sequential bool
+	// Linearizable says that the read asked for all that was committed when it began (G5).
+	Linearizable bool
+}

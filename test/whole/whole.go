@@ -1,0 +1,122 @@
+// Package whole runs three whole nodes in a bubble of [testing/synctest], for tests of what clients build on them.
+package whole
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/client"
+	"holdfast/node"
+	"holdfast/node/config"
+	"holdfast/session"
+	"holdfast/test/bubble"
+	"holdfast/test/sim/simnet"
+)
+
+// Cluster is three whole nodes and their clients in a bubble.
+type Cluster struct {
+	*simnet.Network
+	// T is the bubble's.
+	T *testing.T
+	// Names are those of the nodes' hosts.
+	Names []string
+}
+
+// Run runs f in a bubble, with a cluster whose nodes are ready.
+func Run(t *testing.T, f func(c *Cluster)) {
+	t.Helper()
+	bubble.Test(t, func(t *testing.T) {
+		c := &Cluster{
+			Network: simnet.New(func(string, string) time.Duration { return time.Millisecond }), T: t,
+			Names: []string{"n1", "n2", "n3"},
+		}
+		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
+		ctx, stop := context.WithCancel(context.Background())
+		var nodes sync.WaitGroup
+		defer nodes.Wait()
+		defer stop()
+		for _, ready := range c.start(ctx, &nodes) {
+			<-ready
+		}
+		f(c)
+	})
+}
+
+// start starts the nodes, which run until ctx ends. It returns what is closed when each is ready.
+func (c *Cluster) start(ctx context.Context, nodes *sync.WaitGroup) (ready []<-chan struct{}) {
+	dir := c.T.TempDir()
+	for i, name := range c.Names {
+		cfg := config.Default()
+		cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(dir, name)
+		for j, peer := range c.Names {
+			cfg.Peers = append(cfg.Peers, config.Peer{
+				Node: session.Node(j + 1), Raft: peer + ":7401", Peer: peer + ":7402", Client: peer + ":7400",
+			})
+		}
+		n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Network: c.Host(name), Version: "test"})
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		nodes.Go(func() {
+			if err := n.Run(ctx); err != nil {
+				c.T.Errorf("%s: %v", name, err)
+			}
+		})
+		ready = append(ready, n.Ready())
+	}
+	return ready
+}
+
+// Client returns a client on a host of its own, with a name that no other client has. A test may kill the host.
+func (c *Cluster) Client(host string) *client.Client {
+	c.T.Helper()
+	var endpoints []string
+	for _, n := range c.Names {
+		endpoints = append(endpoints, n+":7400")
+	}
+	cl, err := client.New(client.Config{Endpoints: endpoints, Dial: c.Host(host).Dial})
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return cl
+}
+
+// Session opens a session of a client, once the cluster has a tree.
+func (c *Cluster) Session(cl *client.Client, timeout time.Duration) *client.Session {
+	c.T.Helper()
+	s, err := cl.Open(context.Background(), client.SessionOptions{Timeout: timeout})
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	for {
+		_, _, err := s.Tree().Exists(context.Background(), "/")
+		if err == nil {
+			return s
+		}
+		if !errors.Is(err, session.ErrNoTree) {
+			c.T.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// Apart cuts the nodes off from each other. heal connects them again.
+func (c *Cluster) Apart() (heal func()) {
+	each := func(do func(from, to string)) {
+		for _, from := range c.Names {
+			for _, to := range c.Names {
+				if from != to {
+					do(from, to)
+				}
+			}
+		}
+	}
+	each(c.Cut)
+	return func() { each(c.Heal) }
+}

@@ -1,0 +1,244 @@
+package clientport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/gate"
+	"holdfast/transport/wire"
+	"holdfast/tree"
+)
+
+// treePart is the tree's part of a Connect stream.
+type treePart struct {
+	conn session.TreeConnection
+	// principals are whom the node vouches for: found out once for the stream.
+	principals []tree.Principal
+	// told is the newest stamp up to which the client was sent everything (G4).
+	told atomic.Uint64
+}
+
+// treeSlot is the place of the tree's part in a stream. Safe for concurrent use; only the stream's reader fills it.
+type treeSlot struct {
+	mu    sync.Mutex
+	part  *treePart // nil before the first message of the tree. guarded by mu
+	ended bool      // guarded by mu
+}
+
+// get returns the tree's part, nil if there is none.
+func (s *treeSlot) get() *treePart {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.part
+}
+
+// told returns the newest stamp up to which the client was sent everything, 0 for none.
+func (s *treeSlot) told() uint64 {
+	if part := s.get(); part != nil {
+		return part.told.Load()
+	}
+	return 0
+}
+
+// put fills the slot, unless the stream has ended.
+func (s *treeSlot) put(part *treePart) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.part = part
+	}
+	return !s.ended
+}
+
+// close ends the tree's part, for good.
+func (s *treeSlot) close() {
+	s.mu.Lock()
+	part := s.part
+	s.ended = true
+	s.mu.Unlock()
+	if part != nil {
+		part.conn.Close()
+	}
+}
+
+// treePart returns the tree's part of the stream, and begins it with the first message of the tree. Only the reader
+// calls it.
+func (c *connection) treePart(ctx context.Context) (*treePart, error) {
+	if part := c.tree.get(); part != nil {
+		return part, nil
+	}
+	principals, err := gate.PrincipalsOf(ctx, c.server.cfg.Super)
+	if err != nil {
+		return nil, err
+	}
+	part := &treePart{principals: principals, conn: c.conn.Tree(principals, c.out.poke)}
+	if !c.tree.put(part) {
+		part.conn.Close()
+		return nil, session.ErrClosed
+	}
+	return part, nil
+}
+
+// treeRequestOf returns a request of the tree; false for any other message.
+func treeRequestOf(m *holdfastv1.ClientMessage) (treeRequest, bool) {
+	switch m := m.GetMessage().(type) {
+	case *holdfastv1.ClientMessage_Write:
+		return treeRequest{seq: m.Write.GetSeq(), kind: treeWrites}, true
+	case *holdfastv1.ClientMessage_Read:
+		return treeRequest{seq: m.Read.GetSeq(), kind: treeReads}, true
+	case *holdfastv1.ClientMessage_AddWatches:
+		return treeRequest{seq: m.AddWatches.GetSeq(), kind: treeAdds}, true
+	case *holdfastv1.ClientMessage_RemoveWatches:
+		return treeRequest{seq: m.RemoveWatches.GetSeq(), kind: treeRemoves}, true
+	default:
+		return treeRequest{}, false
+	}
+}
+
+// startTree hands a request of the tree to the node, which tells the answer later. Its error is the answer.
+func (c *connection) startTree(ctx context.Context, m *holdfastv1.ClientMessage) error {
+	q, ok := treeRequestOf(m)
+	if !ok {
+		return &session.FieldError{Field: "message", Limit: messageLimit}
+	}
+	part, err := c.treePart(ctx)
+	if err != nil {
+		return err
+	}
+	key, err := c.streamState.beginTree(q)
+	if err != nil {
+		return err
+	}
+	taken := false
+	defer func() {
+		if !taken { // after a panic, too
+			c.streamState.endTree(key)
+		}
+	}()
+	switch q.kind {
+	case treeWrites:
+		err = c.treeWrite(part, key, m.GetWrite())
+	case treeReads:
+		err = c.treeRead(part, key, m.GetRead())
+	case treeAdds:
+		err = c.treeAdd(part, key, m.GetAddWatches())
+	case treeRemoves:
+		err = part.remove(key, m.GetRemoveWatches())
+	}
+	taken = err == nil
+	return err
+}
+
+func (c *connection) treeWrite(part *treePart, key uint64, p *holdfastv1.Write) error {
+	w, err := wire.WriteFrom(p, part.principals)
+	if err == nil {
+		err = c.server.gate.Admit(time.Now(), gate.Writes, 1, gate.Caller{}) // a budget of the node alone
+	}
+	if err == nil {
+		c.server.stats.tree.writes.Add(1)
+		err = part.conn.Write(session.TreeWrite{Key: key, Write: w})
+	}
+	return part.inTurn(key, p.GetSessionId(), p.GetNumber(), err)
+}
+
+func (c *connection) treeRead(part *treePart, key uint64, p *holdfastv1.TreeRead) error {
+	q, err := wire.QueryFrom(p)
+	if err == nil {
+		c.server.stats.tree.reads.Add(1)
+		err = part.conn.Read(session.TreeRead{Key: key, Query: q, Bytes: queuedBytes(p)})
+	}
+	if err == nil && q.Watch {
+		c.streamState.watches()
+	}
+	return part.inTurn(key, p.GetSessionId(), 0, err)
+}
+
+func (c *connection) treeAdd(part *treePart, key uint64, p *holdfastv1.AddWatches) error {
+	a, err := wire.AdditionFrom(p)
+	if err != nil {
+		return err
+	}
+	c.server.stats.tree.watches.Add(1)
+	bytes := queuedBytes(p) + grantBytes*len(a.Watches)
+	if err = part.conn.AddWatches(session.TreeAddition{Key: key, Addition: a, Bytes: bytes}); err != nil {
+		return err
+	}
+	c.streamState.watches()
+	return nil
+}
+
+func (p *treePart) remove(key uint64, r *holdfastv1.RemoveWatches) error {
+	watches, err := wire.RemovalFrom(r)
+	if err != nil {
+		return err
+	}
+	return p.conn.RemoveWatches(key, watches)
+}
+
+// inTurn lets the node refuse a wrong or excessive request of a session in its turn, so that no later write takes its
+// number (X8). Otherwise it returns why, which refuses the request at once.
+func (p *treePart) inTurn(key, id, number uint64, why error) error {
+	if id == 0 || !errors.Is(why, session.ErrInvalid) && !errors.Is(why, session.ErrLimit) ||
+		p.conn.Refuse(key, session.ID(id), number, why) != nil {
+		return why
+	}
+	return nil
+}
+
+// awaitTree waits until the node takes one more request of the tree, if one is such a request (G8). one is all of a
+// message or a part of it. Before that it notes the touches behind one in a batch: the reader may stand for long. The
+// error ends the stream: its touches are not read any more, and its client can go on elsewhere.
+func (c *connection) awaitTree(ctx context.Context, all, one *holdfastv1.ClientMessage,
+	behind []*holdfastv1.ClientMessage,
+) error {
+	if _, ok := treeRequestOf(one); !ok {
+		return nil
+	}
+	full := c.treeFull()
+	if full == nil {
+		return nil
+	}
+	bytes := bytesOf(all)
+	for i, m := range behind {
+		if m.GetTouch() != nil {
+			c.takeOne(ctx, m)
+			behind[i] = nil
+		}
+	}
+	c.network.Add(bytes)
+	defer c.network.Add(-bytes)
+	limit := c.shortest.part(standPart, looseStand)
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	for ; full != nil; full = c.treeFull() {
+		select {
+		case <-full:
+		case <-late.C:
+			c.server.stats.tree.stood.Add(1)
+			return &session.LimitError{Name: "queued_requests", Limit: fmt.Sprintf("%d requests of the tree under way, "+
+				"or the node's bounds, for %v", maxTreeRequests, limit)}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// treeFull returns nil while one more request of the tree may come, and otherwise a channel that is closed once that
+// may be so.
+func (c *connection) treeFull() <-chan struct{} {
+	part := c.tree.get()
+	if part == nil {
+		return nil
+	}
+	if full := c.streamState.treeRoom(); full != nil {
+		return full
+	}
+	return part.conn.Full()
+}

@@ -1,0 +1,73 @@
+package gate
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"holdfast/session"
+	"holdfast/transport/wire"
+	"holdfast/tree"
+)
+
+// PrincipalsOf returns whom this node vouches for in a call (P1 of the tree): the digests of the passwords that the
+// client sent, its address, and the subject of its verified certificate. A client with the digest super is
+// [tree.Super], too; with "" nobody is. Everybody is world:anyone without a principal that says so: writes carry their
+// principals in the log. The error is a [session.FieldError] of the metadata.
+func PrincipalsOf(ctx context.Context, super string) ([]tree.Principal, error) {
+	all, err := digestsOf(ctx, super)
+	if err != nil {
+		return nil, err
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		if ip, valid := ipOf(p.Addr); valid {
+			all = append(all, tree.Principal{Scheme: tree.IP, ID: ip.String()})
+		}
+		if tls, secure := p.AuthInfo.(credentials.TLSInfo); secure && len(tls.State.VerifiedChains) > 0 &&
+			len(tls.State.VerifiedChains[0]) > 0 {
+			all = append(all, tree.Principal{Scheme: tree.X509, ID: tls.State.VerifiedChains[0][0].Subject.String()})
+		}
+	}
+	if err := tree.CheckPrincipals(all); err != nil {
+		return nil, &session.FieldError{
+			Field: wire.DigestKey,
+			Limit: fmt.Sprintf("shorter: names, address and certificate have at most %d bytes together", tree.MaxPrincipal),
+		}
+	}
+	return all, nil
+}
+
+func digestsOf(ctx context.Context, super string) ([]tree.Principal, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	sent := md[wire.DigestKey]
+	if len(sent) > wire.MaxDigests {
+		return nil, &session.FieldError{Field: wire.DigestKey, Limit: fmt.Sprintf("given at most %d times", wire.MaxDigests)}
+	}
+	var all []tree.Principal
+	for _, one := range sent {
+		digest, err := wire.DigestFrom(one)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tree.Principal{Scheme: tree.Digest, ID: digest})
+		if super != "" && subtle.ConstantTimeCompare([]byte(digest), []byte(super)) == 1 {
+			all = append(all, tree.Principal{Scheme: tree.Super})
+		}
+	}
+	return all, nil
+}
+
+// ipOf returns the address of a peer, which is not cut to a network as [AddressOf] does; false if it has none.
+func ipOf(a net.Addr) (netip.Addr, bool) {
+	if a == nil {
+		return netip.Addr{}, false
+	}
+	ap, err := netip.ParseAddrPort(a.String())
+	return ap.Addr().Unmap().WithZone(""), err == nil
+}

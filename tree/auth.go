@@ -1,0 +1,36 @@
+package tree
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Auth is the scheme of a grant to all that the client has authenticated as. A node expands it before a write goes to
+// the log (P1): no entry has it.
+const Auth = "auth"
+
+// Expand returns the list with each grant of the scheme [Auth] replaced by one to each of the principals: those with
+// passwords and certificates, because everybody may connect from an address. The error is a [FieldError] when there are
+// none. A list without such grants is returned as it is.
+func (a ACL) Expand(principals []Principal) (ACL, error) {
+	if !slices.ContainsFunc(a, func(g Grant) bool { return g.Scheme == Auth }) {
+		return a, nil
+	}
+	expanded := make(ACL, 0, len(a)+len(principals))
+	for i, g := range a {
+		if g.Scheme != Auth {
+			expanded = append(expanded, g)
+			continue
+		}
+		before := len(expanded)
+		for _, p := range principals {
+			if p.Scheme == Digest || p.Scheme == X509 {
+				expanded = append(expanded, Grant{Permissions: g.Permissions, Scheme: p.Scheme, ID: p.ID})
+			}
+		}
+		if len(expanded) == before {
+			return nil, wrong(fmt.Sprintf("acl[%d].scheme", i), "is %s, and the client has not authenticated", Auth)
+		}
+	}
+	return expanded, nil
+}

@@ -1,0 +1,62 @@
+package tree
+
+import "time"
+
+// Limits that never change, because replicas of all releases must agree on them.
+const (
+	// MaxRequest is the size of a request in bytes, at most: ZooKeeper's default for a frame.
+	MaxRequest = 1<<20 - 1
+	// MaxOps is the number of operations and conditions of a transaction, at most.
+	MaxOps = 10_000
+	// MaxDeleteTree is the number of entries that one [DeleteTree] removes, at most.
+	MaxDeleteTree = 10_000
+	// MaxLinger is the longest lock-delay (F2).
+	MaxLinger = time.Minute
+	// MinTTL is the shortest TTL, MaxTTL the longest: what fits into the 40 bits that ZooKeeper has for it.
+	MinTTL = time.Millisecond
+	MaxTTL = (1<<40 - 1) * time.Millisecond
+	// MaxRemoved is the number of entries that all [DeleteTree] of one transaction remove together, at most. Without it a
+	// transaction of a thousand such operations would keep every node from applying for longer than a node may stall.
+	MaxRemoved = 100_000
+	// ContainerIdle is how long a container lasts after its last child has gone, NewContainerIdle how long one lasts
+	// that never had a child (D5).
+	ContainerIdle    = time.Minute
+	NewContainerIdle = 5 * time.Minute
+	// MaxGrants is the number of grants in an access list, at most, MaxACL their bytes.
+	MaxGrants = 64
+	MaxACL    = 16 << 10
+)
+
+// Bounds of what an operator may set.
+const (
+	// MostEphemerals bounds [Limits.Ephemerals]: the removal of so many takes about 2 s (U2), and a node that applies an
+	// entry for 3 s leaves Raft.
+	MostEphemerals = 500_000
+	// MostChildren bounds [Limits.Children]: ZooKeeper's clients read the number as a signed one of 32 bits.
+	MostChildren = 1<<31 - 1
+)
+
+// Limits are the bounds that an operator sets. All replicas share them through the log (W8).
+type Limits struct {
+	// Ephemerals bounds those of one session (U2): 1 to [MostEphemerals].
+	Ephemerals int
+	// Children bounds the entries just below one: 1 to [MostChildren].
+	Children int
+	// OpenQuotas lets everybody write quotas whom the access lists allow it (P3). Otherwise only [Super] may. A quota of
+	// 0 on the root stops everybody.
+	OpenQuotas bool
+}
+
+// DefaultLimits returns the bounds of a cluster that has not been told otherwise.
+func DefaultLimits() Limits { return Limits{Ephemerals: 100_000, Children: 10_000_000} }
+
+// Check returns a [FieldError] unless every field is within its bounds.
+func (l Limits) Check() error {
+	switch {
+	case l.Ephemerals < 1 || l.Ephemerals > MostEphemerals:
+		return wrong("max_ephemerals", "is %d: must be 1 to %d", l.Ephemerals, MostEphemerals)
+	case l.Children < 1 || l.Children > MostChildren:
+		return wrong("max_children", "is %d: must be 1 to %d", l.Children, MostChildren)
+	}
+	return nil
+}

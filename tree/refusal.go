@@ -1,0 +1,104 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrPath is what every [PathError] is.
+var ErrPath = errors.New("invalid path")
+
+// PathError is [ErrPath] with what is wrong.
+type PathError struct{ Path, Why string }
+
+func (e *PathError) Error() string { return fmt.Sprintf("path %q %s", shortened(e.Path), e.Why) }
+
+// Is makes e an [ErrPath].
+func (*PathError) Is(target error) bool { return target == ErrPath }
+
+// shortened returns the begin of a path that is too long to be shown.
+func shortened(path string) string {
+	const shown = 128
+	if len(path) <= shown {
+		return path
+	}
+	return path[:shown] + "..."
+}
+
+// Code is the reason of a [RefusedError].
+type Code uint8
+
+// The reasons for which the state refuses an operation.
+const (
+	// NoNode: the entry does not exist.
+	NoNode Code = 1 + iota
+	// NoParent: the entry above does not exist.
+	NoParent
+	// NodeExists: the entry exists already.
+	NodeExists
+	// NotEmpty: the entry has children.
+	NotEmpty
+	// BadVersion: the entry has another version than the expected one.
+	BadVersion
+	// EphemeralParent: the entry above is ephemeral, and may have no children.
+	EphemeralParent
+	// NoPermission: the access list grants none of the principals what the operation needs.
+	NoPermission
+	// OverQuota: the entry would exceed a quota (P3).
+	OverQuota
+	// OverLimit: the operation would exceed a limit.
+	OverLimit
+	// Reserved: the entry belongs to the tree itself.
+	Reserved
+)
+
+// String returns the code's name.
+func (c Code) String() string {
+	names := [...]string{
+		NoNode: "NO_NODE", NoParent: "NO_PARENT", NodeExists: "NODE_EXISTS", NotEmpty: "NOT_EMPTY",
+		BadVersion: "BAD_VERSION", EphemeralParent: "EPHEMERAL_PARENT", NoPermission: "NO_PERMISSION",
+		OverQuota: "QUOTA", OverLimit: "LIMIT", Reserved: "RESERVED",
+	}
+	if int(c) < len(names) && names[c] != "" {
+		return names[c]
+	}
+	return fmt.Sprintf("code %d", uint8(c))
+}
+
+// RefusedError says why the state refused an operation. It is a result like any other: all replicas come to the same
+// one (W2).
+type RefusedError struct {
+	Code Code
+	// Verb and Path are those of the operation. Path is the entry that Code is about where that is another one.
+	Verb, Path string
+	// Detail has the values: the version that the entry has, the limit and its name, the missing permission.
+	Detail string
+}
+
+func (r *RefusedError) Error() string {
+	text := fmt.Sprintf("%s %s: %v", r.Verb, shortened(r.Path), r.Code)
+	if r.Detail != "" {
+		text += ": " + r.Detail
+	}
+	return text
+}
+
+// Is reports whether target is a refusal with the same code: errors.Is(err, &tree.RefusedError{Code: tree.NoNode}).
+func (r *RefusedError) Is(target error) bool {
+	other, ok := target.(*RefusedError)
+	return ok && other.Code == r.Code && other.Path == "" && other.Verb == ""
+}
+
+// WriteError is a [RefusedError] of a numbered write. The number is used up.
+type WriteError struct {
+	Refused *RefusedError
+	// At is the position of the refused operation in its transaction; -1 for a condition.
+	At int
+	// Stamp is the write's own.
+	Stamp Stamp
+}
+
+func (e *WriteError) Error() string { return e.Refused.Error() }
+
+// Unwrap returns the refusal.
+func (e *WriteError) Unwrap() error { return e.Refused }

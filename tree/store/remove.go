@@ -1,0 +1,157 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/tree"
+)
+
+// remove deletes an entry without children.
+func (t *Tree) remove(at At, d tree.Delete) (tree.OpOutcome, *tree.RefusedError) {
+	e, refused := t.mayDelete(at, d.Path)
+	switch {
+	case refused != nil:
+		return tree.OpOutcome{}, refused
+	case d.Version != tree.Any && d.Version != e.version:
+		return tree.OpOutcome{}, versionRefused(e.version, d.Version)
+	case e.children > 0:
+		return tree.OpOutcome{}, &tree.RefusedError{
+			Code: tree.NotEmpty, Detail: fmt.Sprintf("has %d children", e.children),
+		}
+	}
+	t.die(at, d.Path)
+	return tree.OpOutcome{Removed: 1}, nil
+}
+
+// removeTree deletes an entry and all below it, the deepest first, so that no entry is without its parent.
+func (t *Tree) removeTree(at At, d tree.DeleteTree) (tree.OpOutcome, *tree.RefusedError) {
+	if _, refused := t.mayDelete(at, d.Path); refused != nil {
+		return tree.OpOutcome{}, refused
+	}
+	paths := append([]string{d.Path}, t.below(d.Path, tree.MaxDeleteTree)...)
+	if len(paths) > tree.MaxDeleteTree {
+		return tree.OpOutcome{}, &tree.RefusedError{
+			Code: tree.OverLimit, Detail: fmt.Sprintf("has more than %d entries", tree.MaxDeleteTree),
+		}
+	}
+	if t.removed += len(paths); t.removed > tree.MaxRemoved {
+		return tree.OpOutcome{}, &tree.RefusedError{
+			Code: tree.OverLimit, Detail: fmt.Sprintf("a transaction deletes at most %d entries this way", tree.MaxRemoved),
+		}
+	}
+	for _, path := range slices.Backward(paths) {
+		if refused := t.permitted(at, tree.Parent(path), tree.DeleteChild); refused != nil {
+			return tree.OpOutcome{}, refused
+		}
+		t.vanish(at, keyOf(path))
+	}
+	t.bereave(at, tree.Parent(d.Path), 1) // the other parents have gone too
+	return tree.OpOutcome{Removed: len(paths)}, nil
+}
+
+// mayDelete returns the entry at path if it may be deleted.
+func (t *Tree) mayDelete(at At, path string) (*entry, *tree.RefusedError) {
+	e, refused := t.existing(path, tree.Any)
+	switch {
+	case refused != nil:
+		return nil, refused
+	case path == tree.Root, path == tree.ReservedPath, path == tree.QuotaPath:
+		return nil, &tree.RefusedError{Code: tree.Reserved, Detail: "belongs to the tree itself"}
+	}
+	if refused := t.mayWriteQuotas(at, path); refused != nil {
+		return nil, refused
+	}
+	return e, t.permitted(at, tree.Parent(path), tree.DeleteChild)
+}
+
+// below returns the paths of at most n entries below path, those near it first.
+func (r *Root) below(path string, n int) (paths []string) {
+	for levels := 1; levels <= tree.MaxDepth-tree.Depth(path) && len(paths) < n; levels++ {
+		before := len(paths)
+		r.walk(belowKey(path, levels), func(key string, _ *entry) bool {
+			paths = append(paths, pathOf(key))
+			return len(paths) < n
+		})
+		if len(paths) == before {
+			break
+		}
+	}
+	return paths
+}
+
+// walk calls f for the entries whose keys begin with prefix, in their order, until f returns false.
+func (r *Root) walk(prefix string, f func(key string, e *entry) bool) {
+	r.entries.Ascend(prefix, func(key string, e *entry) bool {
+		return strings.HasPrefix(key, prefix) && f(key, e)
+	})
+}
+
+// die removes an entry without children, and counts it at its parent.
+func (t *Tree) die(at At, path string) {
+	t.vanish(at, keyOf(path))
+	t.bereave(at, tree.Parent(path), 1)
+}
+
+// vanish removes an entry, and leaves it to the caller to count it at its parent.
+func (t *Tree) vanish(at At, key string) {
+	t.tell(at, tree.Deleted, pathOf(key))
+	t.drop(key)
+}
+
+// bereave counts n children of the entry at path that have gone.
+func (t *Tree) bereave(at At, path string, n uint32) {
+	t.change(keyOf(path), func(e *entry) {
+		e.children -= n
+		e.childrenModified = at.Stamp
+		if e.kind == tree.Container && e.children == 0 {
+			e.dueMS = (at.L + tree.ContainerIdle).Milliseconds()
+		}
+	})
+}
+
+// Ephemerals returns how many entries a session owns.
+func (t *Tree) Ephemerals(owner uint64) int { return t.ephemerals[owner] }
+
+// ownedBy calls f for the keys of a session's entries, in their order, until f returns false.
+func (r *Root) ownedBy(owner uint64, f func(key string) bool) {
+	r.owned.Ascend(numbered(owner, ""), func(indexed string, _ struct{}) bool {
+		n, key := numberedParts(indexed)
+		return n == owner && f(key)
+	})
+}
+
+// Reapable is an entry that was due when the leader looked, and the stamps that it had then (D5).
+type Reapable struct {
+	Path                                string
+	Created, Modified, ChildrenModified tree.Stamp
+}
+
+// Due returns at most n entries that are due at l, the earliest first.
+func (r *Root) Due(l time.Duration, n int) (due []Reapable) {
+	r.dueSoon.Scan(func(indexed string, _ struct{}) bool {
+		at, key := numberedParts(indexed)
+		if int64(at) > l.Milliseconds() || len(due) == n {
+			return false
+		}
+		e := r.get(key)
+		due = append(due, Reapable{
+			Path: pathOf(key), Created: e.created, Modified: e.modified, ChildrenModified: e.childrenModified,
+		})
+		return true
+	})
+	return due
+}
+
+// Reap removes an entry if it is due, has no children, and is as it was when the leader looked (D5).
+func (t *Tree) Reap(at At, r Reapable) (reaped bool, changes []tree.Change) {
+	e := t.get(keyOf(r.Path))
+	if e == nil || !e.ends() || e.dueMS > at.L.Milliseconds() || e.created != r.Created || e.modified != r.Modified ||
+		e.childrenModified != r.ChildrenModified {
+		return false, nil
+	}
+	t.die(at, r.Path)
+	return true, t.finish()
+}

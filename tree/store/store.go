@@ -1,0 +1,212 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/tidwall/btree"
+
+	"holdfast/tree"
+)
+
+// Digest is a digest of a set of byte strings. It keeps none of them.
+type Digest interface {
+	Add(canonical []byte)
+	Remove(canonical []byte)
+}
+
+// Tree is the tree, as the goroutine that applies the log writes it. Not safe for concurrent use.
+//
+// All changes go through put and drop, the undoing of a refused transaction too. So the indexes, the counts and the
+// digest always fit the entries (W6).
+type Tree struct {
+	Root
+	digest Digest
+	lists  lists
+	// rootList is the root's access list.
+	rootList *interned
+	// above are the lists in force for entries that others lie below.
+	above inherited
+	// ephemerals counts the entries that a session owns.
+	ephemerals map[uint64]int
+	// limits are those of the cluster.
+	limits tree.Limits
+	tally  tally
+
+	// undo has what the transaction under way replaced, in its order. changes are what watches see of it.
+	undo    []replaced
+	changes []tree.Change
+	// removed counts the entries that [tree.DeleteTree] has removed in the transaction.
+	removed int
+	scratch []byte
+}
+
+// replaced is an entry before a change; entry is nil if there was none.
+type replaced struct {
+	key   string
+	entry *entry
+}
+
+// Root is a tree that never changes. It is safe for concurrent use.
+type Root struct {
+	// entries are the entries by their keys.
+	entries *btree.Map[string, *entry]
+	// owned has the owners' entries, dueSoon the entries that end by themselves, by numbered keys: the owner, or the due
+	// time in milliseconds.
+	owned, dueSoon *btree.Map[string, struct{}]
+	// quotas are those in force by their paths, as of the last transaction.
+	quotas *btree.Map[string, Quota]
+	// bytes are those of all data but for what is below [tree.QuotaPath], as of the last freeze.
+	bytes int64
+}
+
+// New returns a tree with the entries that each tree has: the root, which everybody may change, and the place of
+// quotas below [tree.ReservedPath].
+func New(digest Digest, limits tree.Limits, at At) *Tree {
+	t := empty(digest, limits)
+	t.tally.byPath = map[string]*counted{}
+	for _, path := range []string{tree.Root, tree.ReservedPath, tree.QuotaPath} {
+		e := t.made(at, tree.Create{Path: path, Kind: tree.Persistent})
+		if path == tree.Root {
+			e.acl = t.lists.intern(tree.Open())
+		} else {
+			above := keyOf(tree.Parent(path))
+			t.born(above, t.get(above), at)
+		}
+		t.put(keyOf(path), e)
+	}
+	t.finish()
+	return t
+}
+
+// SetLimits sets the limits of the cluster. What exceeds new limits already stays.
+func (t *Tree) SetLimits(limits tree.Limits) { t.limits = limits }
+
+// degree is half of the items that a node of the tree of entries has, at most. The first change of a node after a
+// Freeze copies the node: at the library's 32, a create at a random place copies a third more bytes, which the garbage
+// collector then pays for. At 16 an entry takes 4 bytes more.
+const degree = 16
+
+func empty(digest Digest, limits tree.Limits) *Tree {
+	return &Tree{
+		Root: Root{
+			entries: btree.NewMap[string, *entry](degree),
+			owned:   new(btree.Map[string, struct{}]),
+			dueSoon: new(btree.Map[string, struct{}]),
+			quotas:  noQuotas(),
+		},
+		digest: digest, limits: limits, lists: lists{}, above: inherited{},
+		ephemerals: map[uint64]int{},
+	}
+}
+
+// Freeze returns the tree as it is now, at a cost that does not depend on its size (D8).
+func (t *Tree) Freeze() *Root {
+	return &Root{
+		entries: t.entries.Copy(), owned: t.owned.Copy(), dueSoon: t.dueSoon.Copy(), quotas: t.quotas.Copy(),
+		bytes: t.tally.total.Bytes,
+	}
+}
+
+// Len returns the number of entries.
+func (r *Root) Len() int { return r.entries.Len() }
+
+// Sizes returns the number of ephemeral entries, and the bytes of data of all entries but those of quotas.
+func (r *Root) Sizes() (ephemerals int, bytes int64) { return r.owned.Len(), r.bytes }
+
+// get returns the entry with a key, nil if there is none.
+func (r *Root) get(key string) *entry {
+	e, _ := r.entries.Get(key)
+	return e
+}
+
+// put makes e the entry with a key.
+func (t *Tree) put(key string, e *entry) {
+	old, _ := t.entries.Set(key, e)
+	t.undo = append(t.undo, replaced{key: key, entry: old})
+	t.count(key, old, e)
+}
+
+// drop removes the entry with a key, if there is one.
+func (t *Tree) drop(key string) {
+	old, ok := t.entries.Delete(key)
+	if !ok {
+		return
+	}
+	t.undo = append(t.undo, replaced{key: key, entry: old})
+	t.count(key, old, nil)
+}
+
+// count brings all that follows from the entries up to date: now is in the place of old, and nil is no entry.
+func (t *Tree) count(key string, old, now *entry) {
+	if old != nil {
+		t.scratch = old.canonical(t.scratch[:0], key)
+		t.digest.Remove(t.scratch)
+		t.unlist(key, old)
+		t.lists.drop(old.acl)
+	}
+	if now != nil {
+		t.scratch = now.canonical(t.scratch[:0], key)
+		t.digest.Add(t.scratch)
+		t.list(key, now)
+		t.lists.use(now.acl)
+		if key == rootKey {
+			t.rootList = now.acl
+		}
+	}
+	t.above.changed(pathOf(key), old, now)
+	t.tally.account(pathOf(key), old, now)
+}
+
+// list adds e to the indexes that it belongs to.
+func (t *Tree) list(key string, e *entry) {
+	if e.owner != 0 {
+		t.owned.Set(numbered(e.owner, key), struct{}{})
+		t.ephemerals[e.owner]++
+	}
+	if e.ends() {
+		t.dueSoon.Set(numbered(uint64(e.dueMS), key), struct{}{})
+	}
+}
+
+// unlist takes e out of the indexes.
+func (t *Tree) unlist(key string, e *entry) {
+	if e.owner != 0 {
+		t.owned.Delete(numbered(e.owner, key))
+		if t.ephemerals[e.owner]--; t.ephemerals[e.owner] == 0 {
+			delete(t.ephemerals, e.owner)
+		}
+	}
+	if e.ends() {
+		t.dueSoon.Delete(numbered(uint64(e.dueMS), key))
+	}
+}
+
+// rollBack undoes all changes since begin.
+func (t *Tree) rollBack() {
+	for _, was := range slices.Backward(t.undo) { // of what there is now: put and drop append
+		if was.entry != nil {
+			t.put(was.key, was.entry)
+		} else {
+			t.drop(was.key)
+		}
+	}
+	t.finish()
+}
+
+// finish ends a transaction, and returns what watches see of it. The next one begins.
+func (t *Tree) finish() []tree.Change {
+	changes := t.changes
+	t.tally.settle(&t.Root, t.digest)
+	clear(t.undo)
+	t.undo, t.changes, t.removed = t.undo[:0], nil, 0
+	return changes
+}
+
+// tell notes a change for watches.
+func (t *Tree) tell(at At, kind tree.ChangeKind, path string) {
+	c := tree.Change{Stamp: at.Stamp, Kind: kind, Path: path, ACL: t.effective(path)}
+	if kind != tree.DataSet {
+		c.Parent = t.effective(tree.Parent(path))
+	}
+	t.changes = append(t.changes, c)
+}

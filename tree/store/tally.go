@@ -1,0 +1,243 @@
+package store
+
+import (
+	"fmt"
+
+	"holdfast/tree"
+)
+
+// counted is a quota while a transaction is under way.
+type counted struct {
+	Quota
+	// on says that the entry with the limits exists. A quota that is off goes at the end of the transaction: until then
+	// the entry may come back, and counting again would cost a walk.
+	on bool
+	// dirty says that the quota is in the list of those that may differ from what roots show.
+	dirty bool
+}
+
+// tally is what a tree that is written counts for its quotas.
+type tally struct {
+	// byPath is nil while a tree is restored: the counts are made at the end.
+	byPath map[string]*counted
+	dirty  []*counted
+	// total is what the whole tree holds but for [tree.QuotaPath], so that the root's quota costs no walk.
+	total tree.Usage
+	// walked counts the entries that the transaction has looked at for new quotas.
+	walked int
+}
+
+// add counts entries and bytes for each quota above path, and for that of path itself.
+func (y *tally) add(path string, count, bytes int64) {
+	y.total.Count += count
+	y.total.Bytes += bytes
+	y.above(path, func(c *counted) bool {
+		c.Used.Count += count
+		c.Used.Bytes += bytes
+		y.mark(c)
+		return true
+	})
+}
+
+// above calls f for the quota of path and for those of the entries above it, until f returns false.
+func (y *tally) above(path string, f func(*counted) bool) {
+	if len(y.byPath) == 0 {
+		return
+	}
+	for ; path != ""; path = tree.Parent(path) {
+		if c := y.byPath[path]; c != nil && !f(c) {
+			return
+		}
+	}
+}
+
+func (y *tally) mark(c *counted) {
+	if !c.dirty {
+		c.dirty = true
+		y.dirty = append(y.dirty, c)
+	}
+}
+
+// account counts a change of the entry at path for the quotas, or changes the quota that the entry defines.
+func (y *tally) account(path string, old, now *entry) {
+	if tree.InQuotas(path) {
+		if y.byPath != nil {
+			y.define(path, now)
+		}
+		return
+	}
+	var count, bytes int64
+	if old != nil {
+		count, bytes = -1, -int64(len(old.data))
+	}
+	if now != nil {
+		count, bytes = count+1, bytes+int64(len(now.data))
+	}
+	if count != 0 || bytes != 0 {
+		y.add(path, count, bytes)
+	}
+}
+
+// define sets a quota to what the entry at path says, or turns it off if the entry is gone. The quota has been counted
+// before (see measure).
+func (y *tally) define(path string, e *entry) {
+	of, ok := tree.QuotaOf(path, tree.QuotaLimitsName)
+	if !ok {
+		return
+	}
+	c := y.byPath[of]
+	if c.on = e != nil; c.on {
+		c.Limits = e.quota()
+	}
+	y.mark(c)
+}
+
+// mayDefine refuses data that says no limits at a path that needs them, and a new quota whose subtree is too large. A
+// new quota has its subtree counted.
+func (y *tally) mayDefine(r *Root, path string, data []byte) *tree.RefusedError {
+	of, ok := tree.QuotaOf(path, tree.QuotaLimitsName)
+	if !ok {
+		return nil
+	}
+	if _, err := tree.ParseQuota(data); err != nil {
+		return &tree.RefusedError{Code: tree.Reserved, Path: path, Detail: err.Error()}
+	}
+	if y.byPath[of] != nil {
+		return nil
+	}
+	used, ok := y.measure(r, of)
+	if !ok {
+		return &tree.RefusedError{
+			Code: tree.OverLimit, Path: path,
+			Detail: fmt.Sprintf("new quotas of a transaction count at most %d entries", tree.MaxQuotaWalk),
+		}
+	}
+	c := &counted{Quota: Quota{Path: of, Used: used}}
+	y.byPath[of] = c
+	y.mark(c) // so that it goes if the transaction is refused
+	return nil
+}
+
+// measure counts what the subtree of an entry holds; false if that takes the transaction above its bound.
+func (y *tally) measure(r *Root, path string) (used tree.Usage, ok bool) {
+	switch {
+	case path == tree.Root:
+		return y.total, true
+	case tree.InQuotas(path):
+		return tree.Usage{}, true
+	}
+	take := func(e *entry) bool {
+		used.Count++
+		used.Bytes += int64(len(e.data))
+		y.walked++
+		return y.walked <= tree.MaxQuotaWalk
+	}
+	if e := r.get(keyOf(path)); e == nil || !take(e) {
+		return used, e == nil
+	}
+	for levels := 1; levels <= tree.MaxDepth-tree.Depth(path); levels++ {
+		before := used.Count
+		r.walk(belowKey(path, levels), func(key string, e *entry) bool {
+			return tree.InQuotas(pathOf(key)) || take(e)
+		})
+		if used.Count == before {
+			break
+		}
+	}
+	return used, y.walked <= tree.MaxQuotaWalk
+}
+
+// mayGrow refuses what would pass a hard limit of a quota, with the quota, the limit and the value. Soft limits only
+// tell, as in ZooKeeper. What gets smaller may still be above a limit.
+func (y *tally) mayGrow(path string, count, bytes int64) (refused *tree.RefusedError) {
+	if tree.InQuotas(path) {
+		return nil
+	}
+	check := func(c *counted, name string, limit, used, more int64) bool {
+		if limit > tree.NoQuota && more > 0 && used+more > limit {
+			refused = &tree.RefusedError{
+				Code: tree.OverQuota, Path: path,
+				Detail: fmt.Sprintf("quota of %s: %s is %d, would be %d", c.Path, name, limit, used+more),
+			}
+		}
+		return refused == nil
+	}
+	y.above(path, func(c *counted) bool {
+		return !c.on || check(c, "countHardLimit", c.Limits.CountHard, c.Used.Count, count) &&
+			check(c, "byteHardLimit", c.Limits.BytesHard, c.Used.Bytes, bytes)
+	})
+	return refused
+}
+
+// settle brings what roots show of quotas, and the digest, up to date. It ends each transaction: a quota that many
+// changes have counted for costs once.
+func (y *tally) settle(r *Root, digest Digest) {
+	for _, c := range y.dirty {
+		c.dirty = false
+		was, existed := r.quotas.Get(c.Path)
+		if existed && c.on && was == c.Quota {
+			continue
+		}
+		if existed {
+			digest.Remove(was.canonical(nil))
+		}
+		if !c.on {
+			r.quotas.Delete(c.Path)
+			delete(y.byPath, c.Path)
+			continue
+		}
+		digest.Add(c.canonical(nil))
+		r.quotas.Set(c.Path, c.Quota)
+	}
+	clear(y.dirty)
+	y.dirty = y.dirty[:0]
+	y.walked = 0
+}
+
+// recount makes the quotas of a restored tree from its entries (D7).
+func (y *tally) recount(r *Root, digest Digest) error {
+	y.byPath = map[string]*counted{}
+	for levels := 1; levels <= tree.MaxDepth-tree.Depth(tree.QuotaPath); levels++ {
+		var err error
+		found := false
+		r.walk(belowKey(tree.QuotaPath, levels), func(key string, e *entry) bool {
+			found = true
+			err = y.restoreQuota(pathOf(key), e)
+			return err == nil
+		})
+		if err != nil {
+			return err
+		}
+		if !found {
+			break
+		}
+	}
+	if len(y.byPath) == 0 {
+		return nil
+	}
+	y.total = tree.Usage{}
+	r.entries.Scan(func(key string, e *entry) bool {
+		if path := pathOf(key); !tree.InQuotas(path) {
+			y.add(path, 1, int64(len(e.data)))
+		}
+		return true
+	})
+	y.settle(r, digest)
+	return nil
+}
+
+// restoreQuota begins the quota that the entry at path defines, if it does.
+func (y *tally) restoreQuota(path string, e *entry) error {
+	of, ok := tree.QuotaOf(path, tree.QuotaLimitsName)
+	if !ok {
+		return nil
+	}
+	limits, err := tree.ParseQuota([]byte(e.data))
+	if err != nil {
+		return fmt.Errorf("tree entry %q: %w", path, err)
+	}
+	c := &counted{Quota: Quota{Path: of, Limits: limits}, on: true}
+	y.byPath[of] = c
+	y.mark(c)
+	return nil
+}

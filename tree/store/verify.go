@@ -1,0 +1,155 @@
+package store
+
+import (
+	"fmt"
+
+	"holdfast/tree"
+)
+
+// siblings counts children while the entries of a tree go by in the order of their keys: all children of an entry are
+// neighbours, and come after it.
+type siblings struct {
+	root *Root
+	// parent is the key of the present entry's parent, and seen how many of its children there were so far.
+	parent string
+	seen   uint32
+	// declared is the number of children that all entries claim to have.
+	declared uint64
+}
+
+// child counts a child of the entry with the key parent.
+func (s *siblings) child(parent string) error {
+	if parent != s.parent {
+		if err := s.last(); err != nil {
+			return err
+		}
+		s.parent, s.seen = parent, 0
+	}
+	above := s.root.get(parent)
+	switch {
+	case above == nil:
+		return fmt.Errorf("has no parent")
+	case !above.mayHaveChildren():
+		return fmt.Errorf("has a parent that is %v", above.kind)
+	}
+	s.seen++
+	return nil
+}
+
+// last checks the number of the children of one parent: there are no more.
+func (s *siblings) last() error {
+	if s.parent == "" {
+		return nil
+	}
+	if has := s.root.get(s.parent).children; has != s.seen {
+		return fmt.Errorf("%q has %d children, and says %d", pathOf(s.parent), s.seen, has)
+	}
+	return nil
+}
+
+// end checks all numbers together, so that no entry without any child claims to have one.
+func (s *siblings) end() error {
+	if err := s.last(); err != nil {
+		return fmt.Errorf("tree: %w", err)
+	}
+	if has := uint64(s.root.Len() - 1); s.declared != has {
+		return fmt.Errorf("tree: all entries together have %d children, and say %d", has, s.declared)
+	}
+	return nil
+}
+
+// verifyRun is the number of entries that Verify looks at in a row, in some milliseconds of a processor.
+const verifyRun = 5000
+
+// Verify computes anew what a tree keeps about its entries, and returns an error that names the first difference: the
+// numbers of children, owners and their indexes, what ends by itself (I12), and what quotas have counted (I16). It adds
+// everything that the state's digest holds of the tree to digest, so that damaged memory shows there.
+//
+// alive reports whether a session exists. Verify calls pace after every few thousand entries, and returns its error. It
+// may run beside the writer of the tree.
+func (r *Root) Verify(digest Digest, alive func(owner uint64) bool, pace func() error) error {
+	v := verifier{root: r, digest: digest, alive: alive, children: siblings{root: r}}
+	var err error
+	n := 0
+	r.entries.Scan(func(key string, e *entry) bool {
+		if err = v.entry(key, e); err != nil {
+			err = fmt.Errorf("tree entry %q: %w", pathOf(key), err)
+			return false
+		}
+		if n++; n%verifyRun == 0 {
+			err = pace()
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := v.children.end(); err != nil {
+		return err
+	}
+	return v.indexes()
+}
+
+// verifier is a verification under way.
+type verifier struct {
+	root     *Root
+	digest   Digest
+	alive    func(uint64) bool
+	children siblings
+	// owned and ending count the entries that the indexes must have.
+	owned, ending int
+	scratch       []byte
+}
+
+func (v *verifier) entry(key string, e *entry) error {
+	v.scratch = e.afresh().canonical(v.scratch[:0], key)
+	v.digest.Add(v.scratch)
+	v.children.declared += uint64(e.children)
+	if key != rootKey {
+		if err := v.children.child(keyOf(tree.Parent(pathOf(key)))); err != nil {
+			return err
+		}
+	}
+	if (e.owner != 0) != (e.kind == tree.Ephemeral) || e.owner != 0 && !v.alive(e.owner) {
+		return fmt.Errorf("is %v and has owner %#x", e.kind, e.owner)
+	}
+	if e.owner != 0 {
+		v.owned++
+		if _, ok := v.root.owned.Get(numbered(e.owner, key)); !ok {
+			return fmt.Errorf("is not in the index of owner %#x", e.owner)
+		}
+	}
+	if e.ends() {
+		v.ending++
+		if _, ok := v.root.dueSoon.Get(numbered(uint64(e.dueMS), key)); !ok {
+			return fmt.Errorf("is not in the index of what ends at %d ms", e.dueMS)
+		}
+	}
+	return nil
+}
+
+// indexes checks that the indexes have nothing else, and counts for the quotas.
+func (v *verifier) indexes() error {
+	r := v.root
+	if has := r.owned.Len(); has != v.owned {
+		return fmt.Errorf("tree: the owners' index has %d entries, want %d", has, v.owned)
+	}
+	if has := r.dueSoon.Len(); has != v.ending {
+		return fmt.Errorf("tree: the index of what ends has %d entries, want %d", has, v.ending)
+	}
+	again := Root{entries: r.entries, quotas: noQuotas()}
+	if err := new(tally).recount(&again, v.digest); err != nil {
+		return err
+	}
+	if has, want := r.quotas.Len(), again.quotas.Len(); has != want {
+		return fmt.Errorf("tree: there are %d quotas, want %d", has, want)
+	}
+	var err error
+	r.Quotas(func(q Quota) bool {
+		if want, _ := again.quotas.Get(q.Path); want != q {
+			err = fmt.Errorf("tree: the quota of %q is %+v, want %+v", q.Path, q, want)
+		}
+		return err == nil
+	})
+	return err
+}

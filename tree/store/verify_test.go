@@ -1,0 +1,47 @@
+package store_test
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"holdfast/tree"
+	"holdfast/tree/store"
+)
+
+func goOn() error { return nil }
+
+// verified checks that a tree verifies, and that its digest is the one that was kept change by change.
+func verified(t *rapid.T, r *store.Root, digest bag) {
+	again := bag{}
+	if err := r.Verify(again, everybody, goOn); err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(again, digest) {
+		t.Fatalf("the digest of %d things is that of %d", len(digest), len(again))
+	}
+}
+
+// TestVerify: a verification names an owner that has ended, and ends when it is told to.
+func TestVerify(t *testing.T) {
+	ops := []tree.Op{tree.Create{Path: "/lock", Kind: tree.Ephemeral}}
+	for range 9_000 {
+		ops = append(ops, tree.Create{Path: "/", Sequential: true, Kind: tree.Persistent})
+	}
+	built, _ := build(t, ops...)
+	err := built.Freeze().Verify(bag{}, func(owner uint64) bool { return owner != 7 }, goOn)
+	if err == nil || !strings.Contains(err.Error(), `"/lock": is ephemeral and has owner 0x7`) {
+		t.Errorf("an owner that has ended: %v", err)
+	}
+	stop, calls := errors.New("stop"), 0
+	err = built.Freeze().Verify(bag{}, everybody, func() error {
+		calls++
+		return stop
+	})
+	if !errors.Is(err, stop) || calls != 1 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+}

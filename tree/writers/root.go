@@ -1,0 +1,44 @@
+package writers
+
+import "github.com/tidwall/btree"
+
+// Root is the writers of all sessions at one moment. A frozen Root never changes and is safe for concurrent use.
+type Root struct {
+	writers *btree.Map[uint64, writer]
+	// held is the weight of all results and wills, in bytes.
+	held uint64
+}
+
+// get returns the writer of a session, an empty one if it has not written.
+func (r *Root) get(session uint64) writer {
+	w, _ := r.writers.Get(session)
+	return w
+}
+
+// Len returns the number of sessions that have written.
+func (r *Root) Len() int { return r.writers.Len() }
+
+// Held returns what the results and wills of all sessions weigh together, in bytes, as the shared limit of X3 counts.
+func (r *Root) Held() uint64 { return r.held }
+
+// Writer returns the numbers of a session's writer, false if the session has not written.
+func (r *Root) Writer(session uint64) (Writer, bool) {
+	w, ok := r.writers.Get(session)
+	return w.Writer, ok
+}
+
+// Result returns the kept result of a session's write, which must not be modified; false if there is none. A node that
+// has not seen a write apply answers with it (W4).
+func (r *Root) Result(session, number uint64) ([]byte, bool) {
+	w := r.get(session)
+	return w.result(number)
+}
+
+// Will returns a session's will, whose data must not be modified; false if it has none.
+func (r *Root) Will(session uint64) (Will, bool) {
+	w := r.get(session)
+	if will := w.will(); will != nil {
+		return *will, true
+	}
+	return Will{}, false
+}

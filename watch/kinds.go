@@ -1,0 +1,96 @@
+package watch
+
+import (
+	"math/bits"
+
+	"holdfast/tree"
+)
+
+// Kinds is a set of kinds of watches.
+type Kinds uint8
+
+// Of returns the set of the kinds, which must be valid.
+func Of(kinds ...tree.WatchKind) (k Kinds) {
+	for _, one := range kinds {
+		k |= 1 << (one - 1)
+	}
+	return k
+}
+
+// Len returns the number of kinds.
+func (k Kinds) Len() int { return bits.OnesCount8(uint8(k)) }
+
+// Sets of kinds. A persistent or recursive watch lasts until it is removed.
+const (
+	data Kinds = 1 << iota
+	exists
+	child
+	persistent
+	recursive
+
+	// OneShot watches end with their first event, Lasting ones do not.
+	OneShot = data | exists | child
+	Lasting = persistent | recursive
+	// All is every kind.
+	All = OneShot | Lasting
+)
+
+// OfWatcherType returns the kinds that ZooKeeper's removeWatches means by a type of watchers (N-22); false if there is
+// no such type.
+func OfWatcherType(watcherType int32) (Kinds, bool) {
+	switch watcherType {
+	case 1:
+		return child, true
+	case 2:
+		return data | exists, true
+	case 3:
+		return All, true
+	case 4:
+		return persistent, true
+	case 5:
+		return recursive, true
+	default:
+		return 0, false
+	}
+}
+
+// hearing returns the kinds of watches on a path that an event on the path is for (W-04, X-23). Recursive watches get
+// no ChildrenChanged: they are told of the child itself (V1, W-05).
+func hearing(e tree.EventKind) Kinds {
+	switch e {
+	case tree.EntryCreated:
+		return exists | persistent | recursive
+	case tree.EntryDeleted:
+		return data | exists | child | persistent | recursive
+	case tree.DataChanged:
+		return data | exists | persistent | recursive
+	case tree.ChildrenChanged:
+		return child | persistent
+	default:
+		return 0
+	}
+}
+
+// eventOf returns what a change is for those that watch the entry itself.
+func eventOf(c *tree.Change) tree.Event {
+	e := tree.Event{Stamp: c.Stamp, Path: c.Path}
+	switch c.Kind {
+	case tree.Created:
+		e.Kind = tree.EntryCreated
+	case tree.Deleted:
+		e.Kind = tree.EntryDeleted
+	case tree.DataSet:
+		e.Kind = tree.DataChanged
+	default:
+		panic("no such change")
+	}
+	return e
+}
+
+// parentEventOf returns what a change is for those that watch the entry above; false if it is nothing.
+func parentEventOf(c *tree.Change) (tree.Event, bool) {
+	if c.Kind == tree.DataSet || c.Path == tree.Root {
+		return tree.Event{}, false
+	}
+	return tree.Event{Stamp: c.Stamp, Kind: tree.ChildrenChanged, Path: tree.Parent(c.Path)}, true
+}

@@ -1,0 +1,197 @@
+package watch
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+	"sync/atomic"
+
+	"holdfast/tree"
+)
+
+// RingLimits bound a [Ring]. It holds at least the newest Items, unless they have more than Bytes.
+type RingLimits struct{ Items, Bytes int }
+
+// DefaultRingLimits returns the bounds of V3.
+func DefaultRingLimits() RingLimits { return RingLimits{Items: 262_144, Bytes: 64 << 20} }
+
+// ringChunks is about how many chunks a full ring has. A ring drops its oldest items a chunk at a time.
+const ringChunks = 1024
+
+// Ring holds the newest changes of a node, in the order of their stamps (V3).
+//
+// One goroutine writes: it calls Append and Reset. Any number of goroutines may read at the same time, and neither side
+// waits for the other. The items lie in chunks, which are filled once and never used again. A chunk's count is stored
+// after its items, and the list of chunks is replaced, never modified. So a reader that has loaded a list sees whole
+// items only, and keeps what it reads from being collected, whatever the writer drops meanwhile.
+//
+// The writer appends an entry's changes, or resets the ring, before it publishes the entry's root. Then a reader that
+// loads the root first finds all changes up to that root, or learns that they are gone.
+type Ring[T any] struct {
+	limits  RingLimits
+	stampOf func(*T) tree.Stamp
+	bytesOf func(*T) int
+	// keysOf adds the keys of an item to a filter; nil if the ring has no filters.
+	keysOf func(*T, *filter)
+	held   atomic.Pointer[ringList[T]]
+
+	// items and bytes count what is held, newest is the last stamp; for the writer alone.
+	items, bytes int
+	newest       tree.Stamp
+}
+
+// ringList is what a ring holds: everything above start.
+type ringList[T any] struct {
+	start  tree.Stamp
+	chunks []*ringChunk[T] // none is empty
+}
+
+type ringChunk[T any] struct {
+	items []T
+	used  atomic.Int64
+	bytes int // for the writer alone
+	// filter is made by the first reader that needs it, once the chunk is full.
+	filter atomic.Pointer[filter]
+}
+
+// NewRing returns an empty ring that starts at index: the index of the snapshot that the state was restored from, or 0.
+// stampOf tells the stamp of an item, bytesOf its size in bytes for [RingLimits].
+func NewRing[T any](limits RingLimits, index uint64, stampOf func(*T) tree.Stamp, bytesOf func(*T) int) *Ring[T] {
+	r := &Ring[T]{limits: limits, stampOf: stampOf, bytesOf: bytesOf}
+	r.Reset(index)
+	return r
+}
+
+// Reset empties the ring. From then on it starts at index, that of a restored snapshot. Without: a ring that is kept
+// over a restore hides the changes between its last item and the snapshot.
+func (r *Ring[T]) Reset(index uint64) {
+	r.items, r.bytes, r.newest = 0, 0, End(index)
+	r.held.Store(&ringList[T]{start: r.newest})
+}
+
+// Append adds the changes of the log entry at index. It panics unless their stamps are of that entry, in order, and
+// newer than everything before: the log has one order.
+func (r *Ring[T]) Append(index uint64, items ...T) {
+	if len(items) == 0 {
+		return
+	}
+	if r.newest.Index() >= index {
+		panic(fmt.Sprintf("changes of entry %d after stamp %v", index, r.newest))
+	}
+	list := *r.held.Load()
+	fresh := false
+	for i := range items {
+		fresh = r.add(&list, &items[i], index) || fresh
+	}
+	if r.trim(&list) || fresh {
+		r.held.Store(&list)
+	}
+}
+
+// add puts one item behind all others, and reports whether that took a new chunk. The list is the writer's own copy;
+// its slice of chunks may be shared with readers.
+func (r *Ring[T]) add(list *ringList[T], item *T, index uint64) (fresh bool) {
+	stamp, bytes := r.stampOf(item), r.bytesOf(item)
+	if stamp.Index() != index || stamp < r.newest {
+		panic(fmt.Sprintf("change %v of entry %d after stamp %v", stamp, index, r.newest))
+	}
+	size := max(1, r.limits.Items/ringChunks)
+	n := len(list.chunks)
+	if n == 0 || int(list.chunks[n-1].used.Load()) == size {
+		fresh = true
+		list.chunks = append(list.chunks[:n:n], &ringChunk[T]{items: make([]T, size)})
+		n++
+	}
+	c := list.chunks[n-1]
+	used := c.used.Load()
+	c.items[used] = *item
+	c.used.Store(used + 1)
+	c.bytes += bytes
+	r.items, r.bytes, r.newest = r.items+1, r.bytes+bytes, stamp
+	return fresh
+}
+
+// trim drops the oldest chunks that the limits leave no room for, and reports whether there were any.
+func (r *Ring[T]) trim(list *ringList[T]) bool {
+	drop := 0
+	for drop < len(list.chunks)-1 {
+		c := list.chunks[drop]
+		used := int(c.used.Load())
+		if r.items-used < r.limits.Items && r.bytes <= r.limits.Bytes {
+			break
+		}
+		// The stamp of the last item, because items that have the same stamp may be in the next chunk: they are no whole
+		// change any more.
+		list.start = r.stampOf(&c.items[used-1])
+		r.items, r.bytes = r.items-used, r.bytes-c.bytes
+		drop++
+	}
+	if drop == 0 {
+		return false
+	}
+	list.chunks = slices.Clone(list.chunks[drop:])
+	return true
+}
+
+// Start returns the stamp above which the ring has every change.
+func (r *Ring[T]) Start() tree.Stamp { return r.held.Load().start }
+
+// Range returns the items with stamps above after, up to and with through, in their order; false if the ring no longer
+// has them all. What is appended later may be left out, so through must not be above the newest root that the reader
+// has loaded before. The items are shared and must not be modified.
+func (r *Ring[T]) Range(after, through tree.Stamp) (iter.Seq[*T], bool) {
+	return r.rangeOf(after, through, func(*ringChunk[T]) bool { return true })
+}
+
+// rangeOf is [Ring.Range] without the chunks that are not wanted.
+func (r *Ring[T]) rangeOf(after, through tree.Stamp, wanted func(*ringChunk[T]) bool) (iter.Seq[*T], bool) {
+	list := r.held.Load()
+	if after < list.start {
+		return nil, false
+	}
+	return func(yield func(*T) bool) {
+		from := sort.Search(len(list.chunks), func(i int) bool { return r.stampOf(&list.chunks[i].items[0]) > after })
+		for _, c := range list.chunks[max(from-1, 0):] { // the first may begin at or below after
+			if wanted(c) && !r.yield(c, after, through, yield) {
+				return
+			}
+		}
+	}, true
+}
+
+// yield calls f for the items of a chunk with stamps above after, up to and with through. It returns false if that was
+// all.
+func (r *Ring[T]) yield(c *ringChunk[T], after, through tree.Stamp, f func(*T) bool) bool {
+	items := c.items[:c.used.Load()]
+	if r.stampOf(&items[0]) <= after {
+		items = items[sort.Search(len(items), func(i int) bool { return r.stampOf(&items[i]) > after }):]
+	}
+	for i := range items {
+		if r.stampOf(&items[i]) > through || !f(&items[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// rangeWith is [Ring.Range], and may leave out items that have none of the keys.
+func (r *Ring[T]) rangeWith(keys []uint64, after, through tree.Stamp) (iter.Seq[*T], bool) {
+	return r.rangeOf(after, through, func(c *ringChunk[T]) bool {
+		f := r.filterOf(c)
+		return f == nil || f.hasAny(keys)
+	})
+}
+
+// filterOf returns the filter of a full chunk; nil for one that is not full.
+func (r *Ring[T]) filterOf(c *ringChunk[T]) *filter {
+	if f := c.filter.Load(); f != nil || r.keysOf == nil || int(c.used.Load()) < len(c.items) {
+		return f
+	}
+	f := new(filter)
+	for i := range c.items {
+		r.keysOf(&c.items[i], f)
+	}
+	c.filter.Store(f) // perhaps in the place of an equal one
+	return f
+}
