@@ -20,11 +20,14 @@ func (f *fakeTree) watch(s *fakeStream, a tree.Addition) {
 	mine := &fakeStream{watches: make(map[tree.WatchSpec]bool)}
 	for _, spec := range a.Watches {
 		s.add(spec)
-		mine.watches[spec] = true
+		if spec.Kind != tree.WatchExists { // only what the entry has become counts
+			mine.watches[spec] = true
+		}
 	}
 	if a.Since == 0 {
 		return
 	}
+	defer f.owed(s, a)
 	if a.Since < f.start {
 		s.push(&holdfastv1.ServerMessage{
 			Message: &holdfastv1.ServerMessage_Lost{Lost: &holdfastv1.Lost{Stamp: uint64(f.now())}},
@@ -33,7 +36,22 @@ func (f *fakeTree) watch(s *fakeStream, a tree.Addition) {
 	}
 	for _, e := range f.log {
 		if e.Stamp > a.Since {
-			s.tellIf(mine.matches(e), e)
+			created := e.Kind == tree.EntryCreated && s.watches[tree.WatchSpec{Path: e.Path, Kind: tree.WatchExists}]
+			s.tellIf(mine.matches(e) || created, e)
+		}
+	}
+}
+
+// owed tells the one-shots that come back what has become of their entries, unless an event has told it (V4).
+func (f *fakeTree) owed(s *fakeStream, a tree.Addition) {
+	for _, spec := range a.Watches {
+		entry := f.entries[spec.Path]
+		switch {
+		case !spec.Kind.OneShot() || !s.watches[spec]:
+		case spec.Kind == tree.WatchExists && entry != nil:
+			s.tellIf(true, tree.Event{Kind: tree.EntryCreated, Path: spec.Path, Stamp: entry.stat.Created})
+		case spec.Kind != tree.WatchExists && entry == nil:
+			s.tellIf(true, tree.Event{Kind: tree.EntryDeleted, Path: spec.Path, Stamp: f.now()})
 		}
 	}
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -57,5 +58,42 @@ func TestV5AnswersAreTold(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		c.change(set("/b"))
 		wantStrings(t, all.take(), "started", "/b data changed")
+	})
+}
+
+// V4: a watch of whether an entry exists knows whether it did, so it comes back as the one that it is.
+func TestV4ExistsWatchesComeBackAsWhatTheyAre(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		c.change(create("/stays"), create("/goes"))
+		stays := watchAll(t, cl.Tree(), "/stays", tree.WatchExists)
+		goes := watchAll(t, cl.Tree(), "/goes", tree.WatchExists)
+		comes := watchAll(t, cl.Tree(), "/comes", tree.WatchExists)
+		here := c.owner(s)
+		for _, n := range c.all() {
+			n.down()
+		}
+		c.change(tree.Delete{Path: "/goes", Version: tree.Any}, create("/comes"))
+		c.others(here)[0].up()
+		time.Sleep(5 * time.Second)
+		wantStrings(t, stays.take(), "started")
+		wantStrings(t, goes.take(), "started", "/goes deleted")
+		wantStrings(t, comes.take(), "started", "/comes created")
+		c.change(set("/stays"))
+		wantStrings(t, stays.take(), "/stays data changed")
+	})
+}
+
+// A data or child watch of an entry that is not there is refused: it could not be told from one whose entry has gone.
+func TestWatchesOfNothing(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		_, cl := newTreeTrial(t, 1)
+		for _, kind := range []tree.WatchKind{tree.WatchData, tree.WatchChild} {
+			w := watchAll(t, cl.Tree(), "/none", kind)
+			if !errors.Is(w.err, &tree.RefusedError{Code: tree.NoNode}) {
+				t.Errorf("a watch of kind %v of no entry: %v, want no node", kind, w.err)
+			}
+		}
 	})
 }

@@ -176,12 +176,15 @@ func (w *subscription) stop() {
 
 // subscribe begins a watch.
 func (t *Tree) subscribe(ctx context.Context, path string, kind tree.WatchKind) (*subscription, error) {
+	if !kind.Valid() {
+		return nil, &session.FieldError{Field: "kind", Limit: "data, exists, child, persistent or recursive"}
+	}
+	if kind.OneShot() {
+		return t.subscribeOnce(ctx, path, kind)
+	}
 	full, err := t.full(path)
 	if err != nil {
 		return nil, err
-	}
-	if !kind.Valid() {
-		return nil, &session.FieldError{Field: "kind", Limit: "data, exists, child, persistent or recursive"}
 	}
 	l, err := t.begin(ctx)
 	if err != nil {
@@ -194,4 +197,24 @@ func (t *Tree) subscribe(ctx context.Context, path string, kind tree.WatchKind) 
 		return nil, session.ErrClosed
 	}
 	return w, nil
+}
+
+// subscribeOnce has a read set a one-shot. The read shows whether the entry is there: a client that comes back without
+// knowing that could not tell what the watch is owed (V4).
+func (t *Tree) subscribeOnce(ctx context.Context, path string, kind tree.WatchKind) (*subscription, error) {
+	once := NewOneShot()
+	is, err := true, error(nil)
+	if kind == tree.WatchChild {
+		_, err = t.ListPage(ctx, path, Listing{PageSize: 1}, WithWatch(once))
+	} else {
+		_, is, err = t.Exists(ctx, path, WithWatch(once))
+	}
+	if err == nil && !is && kind == tree.WatchData {
+		err = &tree.RefusedError{Code: tree.NoNode, Verb: "watch", Path: path}
+	}
+	if err != nil {
+		once.Stop()
+		return nil, err
+	}
+	return once.w, nil
 }
