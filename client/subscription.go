@@ -203,18 +203,23 @@ func (t *Tree) subscribe(ctx context.Context, path string, kind tree.WatchKind) 
 // knowing that could not tell what the watch is owed (V4).
 func (t *Tree) subscribeOnce(ctx context.Context, path string, kind tree.WatchKind) (*subscription, error) {
 	once := NewOneShot()
-	is, err := true, error(nil)
-	if kind == tree.WatchChild {
-		_, err = t.ListPage(ctx, path, Listing{PageSize: 1}, WithWatch(once))
-	} else {
-		_, is, err = t.Exists(ctx, path, WithWatch(once))
-	}
-	if err == nil && !is && kind == tree.WatchData {
-		err = &tree.RefusedError{Code: tree.NoNode, Verb: "watch", Path: path}
-	}
+	err := t.setOnce(ctx, path, kind, once)
 	if err != nil {
 		once.Stop()
 		return nil, err
 	}
 	return once.w, nil
+}
+
+// setOnce reads what shows least and sets a watch of the kind.
+func (t *Tree) setOnce(ctx context.Context, path string, kind tree.WatchKind, once *OneShot) error {
+	if kind == tree.WatchChild {
+		_, err := t.ListPage(ctx, path, Listing{PageSize: 1}, WithWatch(once))
+		return err
+	}
+	_, is, err := t.Exists(ctx, path, WithWatch(once))
+	if err == nil && !is && kind == tree.WatchData {
+		return &tree.RefusedError{Code: tree.NoNode, Verb: "watch", Path: path}
+	}
+	return err
 }

@@ -28,8 +28,8 @@ type WatchEvent struct {
 // event is left out, or the mark Lost says so, and none comes twice. Events come in the order of their stamps.
 //
 // kind is [tree.WatchPersistent] for the entry and its children, or [tree.WatchRecursive] for the entry and all below
-// it; the path need not exist. With one of the other kinds, a read sets the watch, which ends after one event. A data or
-// child watch of an entry that does not exist is refused with [tree.NoNode]. An error is yielded last; it wraps the
+// it; the path need not exist. With one of the other kinds, a read sets the watch, which ends after one event. A data
+// or child watch of an entry that does not exist is refused with [tree.NoNode]. An error is yielded last; it wraps the
 // cause of ctx when that has ended.
 func (t *Tree) Watch(ctx context.Context, path string, kind tree.WatchKind) iter.Seq2[WatchEvent, error] {
 	return func(yield func(WatchEvent, error) bool) {
