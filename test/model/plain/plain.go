@@ -1,0 +1,401 @@
+// Package plain is the tree as a map: what a transaction, the end of a session and a Reap do to it, said as plainly as
+// rules D, W, U and F of docs/tree.md say it. It shares no code with package store. A checker replays a log on it.
+//
+// It knows neither permissions nor quotas nor limits: who replays a log that uses them must not expect their refusals.
+package plain
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/tree"
+)
+
+// Tree is the tree. Not safe for concurrent use.
+type Tree struct {
+	nodes map[string]*Node
+	// undo has what the paths changed by a transaction under way were before; nil for no entry.
+	undo []former
+	// changes are what watches see of what is under way.
+	changes []tree.Change
+	// touched are the paths that were changed since they were asked for.
+	touched []string
+}
+
+// Node is an entry. It never changes: a change of the tree puts another in its place.
+type Node struct {
+	// Stat has neither wall-clock times, nor Due, nor ChildrenVersion; Due returns the due time, Shown all but the times.
+	Stat tree.Stat
+	Data []byte
+	// creates counts the children that there ever were. life is the TTL or the lock-delay, due when the entry ends by
+	// itself on the log clock; 0 for never.
+	creates   int64
+	life, due time.Duration
+}
+
+type former struct {
+	path string
+	node *Node
+}
+
+// At is when something happens, and for whom.
+type At struct {
+	Stamp tree.Stamp
+	// Clock is the log clock. Session is the owner of new ephemerals; 0 for a will.
+	Clock   time.Duration
+	Session uint64
+}
+
+// New returns the tree as it begins (W8).
+func New(stamp tree.Stamp) *Tree {
+	t := &Tree{nodes: make(map[string]*Node)}
+	stat := tree.Stat{Created: stamp, Modified: stamp, ChildrenModified: stamp, Kind: tree.Persistent}
+	for _, path := range []string{tree.Root, tree.ReservedPath, tree.QuotaPath} {
+		one := &Node{Stat: stat}
+		if path != tree.QuotaPath {
+			one.creates, one.Stat.Children = 1, 1
+		}
+		t.nodes[path] = one
+		t.touched = append(t.touched, path)
+	}
+	return t
+}
+
+// Get returns an entry; false if there is none.
+func (t *Tree) Get(path string) (*Node, bool) {
+	n, ok := t.nodes[path]
+	return n, ok
+}
+
+// Paths returns all paths, in their order.
+func (t *Tree) Paths() []string { return slices.Sorted(maps.Keys(t.nodes)) }
+
+// Shown returns the stat as a write's result has it, but for the times of wall clocks.
+func (n *Node) Shown() tree.Stat {
+	s := n.Stat
+	s.Bytes, s.ChildrenVersion = len(n.Data), 2*n.creates-int64(s.Children)
+	if s.Children == 0 {
+		s.Due = n.due
+	}
+	return s
+}
+
+// Owned returns the paths of a session's ephemerals, in the order in which its end removes them: parents first.
+func (t *Tree) Owned(session uint64) (all []string) {
+	for path, n := range t.nodes {
+		if n.Stat.Owner == session {
+			all = append(all, path)
+		}
+	}
+	slices.SortFunc(all, byDepth)
+	return all
+}
+
+func byDepth(a, b string) int {
+	return cmp.Or(cmp.Compare(tree.Depth(a), tree.Depth(b)), strings.Compare(a, b))
+}
+
+// Do carries out a transaction (W6): all of it, or nothing.
+func (t *Tree) Do(at At, x tree.Transaction) (tree.Outcome, []tree.Change) {
+	outcome := tree.Outcome{Else: !t.hold(x.If)}
+	ops := x.Then
+	if outcome.Else {
+		ops = x.Else
+	}
+	for i, op := range ops {
+		done, code := t.one(at, op)
+		if code != 0 {
+			t.rollBack()
+			return tree.Outcome{
+				Else: outcome.Else, Refused: &tree.RefusedError{Code: code, Verb: op.Verb(), Path: op.Target()}, At: i,
+			}, nil
+		}
+		outcome.Ops = append(outcome.Ops, done)
+	}
+	return outcome, t.settle()
+}
+
+// rollBack undoes what is under way, from the last change to the first.
+func (t *Tree) rollBack() {
+	for _, f := range slices.Backward(t.undo) {
+		if f.node == nil {
+			delete(t.nodes, f.path)
+		} else {
+			t.nodes[f.path] = f.node
+		}
+	}
+	t.undo, t.changes = nil, nil
+}
+
+// settle ends what is under way, and returns what watches see of it.
+func (t *Tree) settle() []tree.Change {
+	changes := t.changes
+	for _, f := range t.undo {
+		t.touched = append(t.touched, f.path)
+	}
+	t.undo, t.changes = nil, nil
+	return changes
+}
+
+// Touched returns the paths whose entries may have become others since the last call.
+func (t *Tree) Touched() []string {
+	slices.Sort(t.touched)
+	touched := slices.Compact(t.touched)
+	t.touched = nil
+	return touched
+}
+
+func (t *Tree) hold(all []tree.Condition) bool {
+	for _, c := range all {
+		if !t.holds(c) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Tree) holds(c tree.Condition) bool {
+	n, has := t.nodes[c.Path], uint64(0)
+	if n == nil && c.Property != tree.Exists {
+		return false
+	}
+	if n != nil {
+		has = map[tree.Property]uint64{
+			tree.Exists: 1, tree.DataVersion: uint64(n.Stat.Version), tree.OwnerID: n.Stat.Owner,
+			tree.CreatedStamp: uint64(n.Stat.Created), tree.ModifiedStamp: uint64(n.Stat.Modified),
+			tree.ChildCount: uint64(n.Stat.Children),
+		}[c.Property]
+	}
+	order := cmp.Compare(has, c.Value)
+	return map[tree.Comparison]bool{
+		tree.Equal: order == 0, tree.NotEqual: order != 0, tree.Less: order < 0, tree.Greater: order > 0,
+	}[c.Is]
+}
+
+// one carries out an operation.
+func (t *Tree) one(at At, op tree.Op) (tree.OpOutcome, tree.Code) {
+	switch op := op.(type) {
+	case tree.Create:
+		return t.create(at, op)
+	case tree.Set:
+		return t.set(at, op)
+	case tree.Delete:
+		return t.remove(at, op)
+	case tree.DeleteTree:
+		return t.removeTree(at, op)
+	case tree.SetACL:
+		return t.setACL(op)
+	case tree.Check:
+		_, code := t.existing(op.Path, op.Version)
+		return tree.OpOutcome{}, code
+	default:
+		panic(fmt.Sprintf("no such operation: %T", op))
+	}
+}
+
+func (t *Tree) existing(path string, version int64) (*Node, tree.Code) {
+	n := t.nodes[path]
+	switch {
+	case n == nil:
+		return nil, tree.NoNode
+	case version != tree.Any && version != n.Stat.Version:
+		return nil, tree.BadVersion
+	default:
+		return n, 0
+	}
+}
+
+func (t *Tree) create(at At, c tree.Create) (tree.OpOutcome, tree.Code) {
+	above := tree.Parent(c.Path)
+	if c.Sequential && strings.HasSuffix(c.Path, "/") {
+		above = cmp.Or(strings.TrimSuffix(c.Path, "/"), tree.Root)
+	}
+	if above == "" {
+		return tree.OpOutcome{}, tree.NodeExists
+	}
+	if c.Parents && t.nodes[above] == nil {
+		if _, code := t.create(at, tree.Create{Path: above, Kind: tree.Persistent, Parents: true}); code != 0 {
+			return tree.OpOutcome{}, code
+		}
+	}
+	parent, path := t.nodes[above], c.Path
+	if parent == nil {
+		return tree.OpOutcome{}, tree.NoParent
+	}
+	if c.Sequential {
+		path += fmt.Sprintf("%010d", parent.creates)
+	}
+	switch {
+	case parent.Stat.Kind == tree.Ephemeral || parent.Stat.Kind == tree.Lingering:
+		return tree.OpOutcome{}, tree.EphemeralParent
+	case t.nodes[path] != nil:
+		return tree.OpOutcome{}, tree.NodeExists
+	case c.Kind == tree.Ephemeral && at.Session == 0:
+		return tree.OpOutcome{}, tree.Reserved
+	}
+	one := &Node{Data: c.Data, Stat: tree.Stat{
+		Created: at.Stamp, Modified: at.Stamp, ChildrenModified: at.Stamp, Kind: c.Kind,
+	}}
+	switch c.Kind {
+	case tree.Ephemeral:
+		one.Stat.Owner, one.life = at.Session, c.Linger
+	case tree.Container:
+		one.due = at.Clock + tree.NewContainerIdle
+	case tree.Expiring:
+		one.life, one.due = c.TTL, at.Clock+c.TTL
+	case tree.Persistent, tree.Lingering:
+	}
+	t.edit(above, func(p *Node) {
+		p.creates++
+		p.Stat.Children++
+		p.Stat.ChildrenModified = at.Stamp
+	})
+	t.put(path, one)
+	t.tell(at, tree.Created, path)
+	return tree.OpOutcome{Path: path, Stat: one.Shown()}, 0
+}
+
+func (t *Tree) set(at At, s tree.Set) (tree.OpOutcome, tree.Code) {
+	if _, code := t.existing(s.Path, s.Version); code != 0 {
+		return tree.OpOutcome{}, code
+	}
+	now := t.edit(s.Path, func(n *Node) {
+		n.Data, n.Stat.Modified = s.Data, at.Stamp
+		n.Stat.Version++
+		if n.Stat.Kind == tree.Expiring {
+			n.due = at.Clock + n.life
+		}
+	})
+	t.tell(at, tree.DataSet, s.Path)
+	return tree.OpOutcome{Stat: now.Shown()}, 0
+}
+
+func (t *Tree) setACL(s tree.SetACL) (tree.OpOutcome, tree.Code) {
+	n, code := t.existing(s.Path, tree.Any)
+	switch {
+	case code != 0:
+		return tree.OpOutcome{}, code
+	case s.ACL == nil && s.Path == tree.Root:
+		return tree.OpOutcome{}, tree.Reserved
+	case s.Version != tree.Any && s.Version != n.Stat.ACLVersion:
+		return tree.OpOutcome{}, tree.BadVersion
+	}
+	return tree.OpOutcome{Stat: t.edit(s.Path, func(n *Node) { n.Stat.ACLVersion++ }).Shown()}, 0
+}
+
+// reserved reports whether a path belongs to the tree itself.
+func reserved(path string) bool {
+	return path == tree.Root || path == tree.ReservedPath || path == tree.QuotaPath
+}
+
+func (t *Tree) remove(at At, d tree.Delete) (tree.OpOutcome, tree.Code) {
+	n, code := t.existing(d.Path, tree.Any)
+	switch {
+	case code != 0:
+		return tree.OpOutcome{}, code
+	case reserved(d.Path):
+		return tree.OpOutcome{}, tree.Reserved
+	case d.Version != tree.Any && d.Version != n.Stat.Version:
+		return tree.OpOutcome{}, tree.BadVersion
+	case n.Stat.Children > 0:
+		return tree.OpOutcome{}, tree.NotEmpty
+	}
+	t.die(at, d.Path)
+	return tree.OpOutcome{Removed: 1}, 0
+}
+
+// removeTree removes an entry and all below it, the deepest first.
+func (t *Tree) removeTree(at At, d tree.DeleteTree) (tree.OpOutcome, tree.Code) {
+	if _, code := t.existing(d.Path, tree.Any); code != 0 {
+		return tree.OpOutcome{}, code
+	}
+	if reserved(d.Path) {
+		return tree.OpOutcome{}, tree.Reserved
+	}
+	var all []string
+	for path := range t.nodes {
+		if path == d.Path || tree.Below(path, d.Path) {
+			all = append(all, path)
+		}
+	}
+	if len(all) > tree.MaxDeleteTree {
+		return tree.OpOutcome{}, tree.OverLimit
+	}
+	slices.SortFunc(all, byDepth)
+	for _, path := range slices.Backward(all) {
+		t.die(at, path)
+	}
+	return tree.OpOutcome{Removed: len(all)}, 0
+}
+
+// die removes an entry without children, and tells its parent.
+func (t *Tree) die(at At, path string) {
+	t.tell(at, tree.Deleted, path)
+	t.put(path, nil)
+	t.edit(tree.Parent(path), func(p *Node) {
+		p.Stat.Children--
+		p.Stat.ChildrenModified = at.Stamp
+		if p.Stat.Kind == tree.Container && p.Stat.Children == 0 {
+			p.due = at.Clock + tree.ContainerIdle
+		}
+	})
+}
+
+// End removes what a session owns (U1), but that a lock-delay keeps some of it when the session has expired (F2). Then
+// it carries out the will, whole or not at all (U3); nil for none.
+//
+//nolint:revive // flag-parameter: the certificate has it
+func (t *Tree) End(at At, session uint64, expired bool, will *tree.Transaction) []tree.Change {
+	for _, path := range t.Owned(session) {
+		if n := t.nodes[path]; expired && n.life > 0 {
+			t.edit(path, func(n *Node) {
+				n.Stat.Kind, n.Stat.Owner, n.due = tree.Lingering, 0, at.Clock+n.life
+			})
+			continue
+		}
+		t.die(at, path)
+	}
+	changes := t.settle()
+	if will != nil {
+		at.Session = 0
+		_, willed := t.Do(at, *will)
+		changes = append(changes, willed...)
+	}
+	return changes
+}
+
+// Reap removes an entry that ends by itself, is due and has no children (D5). It reports false if there is no such
+// entry.
+func (t *Tree) Reap(at At, path string) ([]tree.Change, bool) {
+	n := t.nodes[path]
+	if n == nil || n.Stat.Children > 0 || n.due == 0 || n.due > at.Clock {
+		return nil, false
+	}
+	t.die(at, path)
+	return t.settle(), true
+}
+
+// edit puts a changed copy of an entry in its place.
+func (t *Tree) edit(path string, how func(*Node)) *Node {
+	now := *t.nodes[path]
+	how(&now)
+	t.put(path, &now)
+	return &now
+}
+
+func (t *Tree) put(path string, n *Node) {
+	t.undo = append(t.undo, former{path, t.nodes[path]})
+	if n == nil {
+		delete(t.nodes, path)
+	} else {
+		t.nodes[path] = n
+	}
+}
+
+func (t *Tree) tell(at At, kind tree.ChangeKind, path string) {
+	t.changes = append(t.changes, tree.Change{Stamp: at.Stamp, Kind: kind, Path: path})
+}
