@@ -27,6 +27,19 @@ type (
 	}
 )
 
+// Numbered returns the write that a command of [DecodeEntry] is, false for another command. The write is not to be
+// modified.
+func Numbered(c session.Command) (tree.NumberedWrite, bool) {
+	w, ok := c.(writeCommand)
+	return w.NumberedWrite, ok
+}
+
+// Acknowledged returns what a command of [DecodeEntry] acknowledges, nil for another command.
+func Acknowledged(c session.Command) []tree.Acknowledgement {
+	a, _ := c.(acknowledgeCommand)
+	return a.all
+}
+
 // treeForm returns a command of the tree as the log has it, false if c is another command.
 func treeForm(c session.Command) (session.TreeCommand, bool) {
 	switch c := c.(type) {

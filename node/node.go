@@ -59,8 +59,8 @@ type Options struct {
 	// default. A simulation spends much of its work on these messages.
 	CommitTimeout time.Duration
 	// Tree, when set, is called like Applied, and after it, for each entry with commands or clocks once the cluster has a
-	// tree: with the tree after the entry at index, and what the entry changed there.
-	Tree func(index uint64, now tree.Frozen, changes []tree.Change)
+	// tree: with the tree after the entry, what the entry changed there, and what became of its writes.
+	Tree func(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote)
 	// Telling bounds what the node keeps to tell watches; zero values are the defaults. A simulation makes it small.
 	Telling learner.Telling
 

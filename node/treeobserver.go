@@ -33,11 +33,11 @@ func stateOf(now *fsm.Tree) learner.TreeState {
 }
 
 // treeHook lets a function observe the tree.
-type treeHook func(index uint64, now tree.Frozen, changes []tree.Change)
+type treeHook func(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote)
 
 // AppliedTree tells what an entry did.
-func (h treeHook) AppliedTree(now *fsm.Tree, changes []tree.Change, _ []fsm.Wrote) {
-	h(now.Index, now.Root, changes)
+func (h treeHook) AppliedTree(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote) {
+	h(now, changes, wrote)
 }
 
 // RestoredTree tells nothing: no entry was applied.

@@ -99,6 +99,8 @@ type disk struct {
 	drive *drive
 	dir   string
 	gone  chan struct{} // closed when it is sealed
+	// logs is Raft's log, below all faults. Set before the node begins to apply.
+	logs raft.LogStore
 
 	mu     sync.Mutex
 	sealed bool // guarded by mu
@@ -117,6 +119,7 @@ func (d *drive) disk() *disk {
 
 // wrap is node.Options.Disk.
 func (k *disk) wrap(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore) {
+	k.logs = logs
 	return &diskLogs{logs, k}, &diskStable{stable, k}
 }
 

@@ -20,7 +20,9 @@ type population struct {
 	// readers and wanderers read. Wanderers are in every cluster.
 	readers []*tenant
 	// scribes use the tree. They are in every cluster.
-	scribes   []*scribe
+	scribes []*scribe
+	// authors write to the tree in bursts. They are in every cluster.
+	authors   []*author
 	wanderers []*wanderer
 	// gardeners change the part of the tree that watchers watch.
 	gardeners []*gardener
@@ -50,6 +52,8 @@ func (w *world) population() *population {
 	}
 	shelf := &shelf{}
 	p.scribes = append(p.scribes, w.scribe("s1", shelf), w.scribe("s2", shelf))
+	desk := &desk{versions: make(map[string]int64)}
+	p.authors = append(p.authors, w.author("a1", desk), w.author("a2", desk))
 	p.wanderers = append(p.wanderers, w.wanderer("w1"))
 	if w.watched {
 		p.gardeners = append(p.gardeners, w.gardener("x1"))
@@ -68,6 +72,9 @@ func (p *population) wanting() []*tenant {
 	all := slices.Concat(p.tenants, p.hermits, p.lifters, p.readers)
 	for _, s := range p.scribes {
 		all = append(all, s.tenant)
+	}
+	for _, x := range p.authors {
+		all = append(all, x.tenant)
 	}
 	for _, x := range p.gardeners {
 		all = append(all, x.tenant)
@@ -121,6 +128,9 @@ func (p *population) callers() []string {
 	for _, s := range p.scribes {
 		names = append(names, s.name)
 	}
+	for _, x := range p.authors {
+		names = append(names, x.name)
+	}
 	for _, r := range p.wanderers {
 		names = append(names, r.name)
 	}
@@ -167,6 +177,9 @@ func (p *population) begin(ctx context.Context) {
 	}
 	for _, s := range p.scribes {
 		p.lives.Go(func() { s.work(ctx) })
+	}
+	for i, x := range p.authors {
+		p.lives.Go(func() { x.work(ctx, p.authors[(i+1)%len(p.authors)]) })
 	}
 	for _, r := range p.wanderers {
 		p.lives.Go(func() { r.begin(ctx); r.wander(ctx) })

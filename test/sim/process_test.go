@@ -7,10 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/fsm" //nolint:depguard // node.Options names its types
 	"holdfast/node"
 	"holdfast/session"
 	"holdfast/test/sim/faults"
 	"holdfast/test/sim/history"
+	"holdfast/tree"
 )
 
 // process is one life of a node.
@@ -32,6 +34,8 @@ type process struct {
 	// seen are applied indexes whose digest is not recorded yet. guarded by mu
 	seen map[uint64]bool
 	term uint64 // guarded by mu; the newest term of which it has applied an entry
+	// entry is what the newest applied entry did to sessions. Only the goroutine that applies uses it.
+	entry []session.Change
 }
 
 // alive returns the node if it is made and has not ended.
@@ -107,7 +111,10 @@ func (p *process) live(ctx context.Context) {
 		Expires: p.expires,
 		Local:   p.local,
 		Leads:   func(term uint64) { p.note(history.Event{Kind: history.Leads, Who: p.name, Term: term}) },
-		Tree:    p.grew,
+		Tree: func(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote) {
+			p.committed(now, changes, wrote)
+			p.grew(now.Index, now.Root, changes)
+		},
 	}
 	options.Telling.Changes, options.Telling.Unsent = w.keepsToTell()
 	n, err := node.New(cfg, options)
@@ -299,6 +306,7 @@ func (p *process) applied(index, term uint64, changes []session.Change) {
 	over, first := p.over, term > p.term
 	p.seen[index], p.term = true, max(p.term, term)
 	p.mu.Unlock()
+	p.entry = changes
 	if over {
 		return
 	}

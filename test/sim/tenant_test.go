@@ -109,8 +109,8 @@ func (x *tenant) timeout() time.Duration {
 	return x.between(4*time.Second, longest)
 }
 
-// steal resumes the session of t, which another tenant holds.
-func (x *tenant) steal(ctx context.Context, t session.Token) {
+// steal resumes the session of t, which another tenant holds. It returns nil if that did not come to pass.
+func (x *tenant) steal(ctx context.Context, t session.Token) *client.Session {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	asked := x.w.record.Now()
@@ -121,10 +121,11 @@ func (x *tenant) steal(ctx context.Context, t session.Token) {
 			Kind: history.Refused, Who: x.name, ID: t.ID, Asked: asked, Op: history.Resume, Unknown: true,
 			Text: err.Error(),
 		})
-		return
+		return nil
 	}
 	x.w.record.Add(x.event(history.Resumed, s, asked))
 	x.hold(s)
+	return s
 }
 
 // close closes s in the cluster. If the close does not succeed, s is silent from then on.

@@ -32,6 +32,7 @@ type world struct {
 	// watched says that clients watch the tree. Set before any node starts.
 	watched bool
 	plot    *plot
+	ledger  *ledger
 	// eager nodes take snapshots and truncate their logs so often that followers are restored from snapshots. Set
 	// before any node starts.
 	eager bool
@@ -73,6 +74,7 @@ func newWorld(t *testing.T, r *report) *world {
 		logs:    newLogs(),
 		report:  r,
 		plot:    &plot{recorded: make(map[uint64]bool)},
+		ledger:  &ledger{recorded: make(map[uint64]bool)},
 		closing: make(chan struct{}),
 		lives:   make(map[string]*process),
 		clocks:  make(map[string]time.Duration),

@@ -82,6 +82,7 @@ func Check(events []history.Event, b Bounds) Result {
 	reads{j}.check()
 	entries{j}.check()
 	watches{judge: j}.check()
+	replays{j}.check()
 	for _, l := range j.sorted() {
 		promises{j}.check(l)
 		early{j}.check(l)

@@ -18,6 +18,7 @@ type facts struct {
 	clients
 	answers
 	tellings
+	ledgers
 }
 
 // clients is what is known of clients beyond their sessions.
@@ -87,6 +88,7 @@ func newFacts(b Bounds) *facts {
 func (f *facts) note(e history.Event, v *verdict) {
 	f.answers.note(e)
 	f.tellings.note(e)
+	f.ledgers.note(e)
 	switch e.Kind {
 	case history.FaultBegan:
 		f.beginFault(e)
@@ -126,7 +128,7 @@ func (f *facts) note(e history.Event, v *verdict) {
 		f.entries = append(f.entries, e)
 	case history.Digest, history.Wants, history.Shown: // replicas and liveness look for these, answers has filed Shown
 	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold, history.Viewed, history.Mirrored,
-		history.TreeGrew: // tellings has filed them
+		history.TreeGrew, history.Called, history.Found, history.Committed: // tellings and ledgers have filed them
 	}
 	if e.Kind == history.Refused && e.Op == history.Show && e.Lagging {
 		v.checked("N4 lagging")

@@ -16,6 +16,8 @@ func Names() []string {
 		"I9 stamp", "I9 version", "I9 refused", "I12 absent", "I13 told", "I13 shown", "I15 sequence", "R4 tree",
 		"I11", "I11 record", "I11 one-shot", "I11 one-shot waits", "I11 lost", "I13 before", "I13 view", "I13 mirror",
 		"I11 sessions",
+		"I9 replay", "I9 outcome", "I9 repeat", "I9 left", "I9 told", "I9 answered", "I9 in doubt", "I9 no effect",
+		"I9 after", "I10 number", "I10 called", "I12 end", "I13 exact", "I13 seen", "I16 whole", "D5 reap", "G3", "U3 will",
 	}
 }
 
@@ -23,6 +25,6 @@ func Names() []string {
 func RareNames() []string {
 	return []string{
 		"I2 owner lost", "I2 owner restarted", "I2 owner stalled", "I2 local stalled", "E5 local token",
-		"F4 follower", "L7 fail-over", "L8", "M1 local", "N5",
+		"F4 follower", "L7 fail-over", "L8", "M1 local", "N5", "I9 result gone",
 	}
 }

@@ -1,6 +1,9 @@
 package history
 
-import "holdfast/tree"
+import (
+	"holdfast/session"
+	"holdfast/tree"
+)
 
 // Entry is what a client wrote to an entry of the tree, or was shown of it.
 type Entry struct {
@@ -20,4 +23,11 @@ type Entry struct {
 	Sequential bool
 	// Linearizable says that the read asked for all that was committed when it began (G5).
 	Linearizable bool
+	// Lists says that the read listed the children of Path: Names are all of them, and Stat is that of Path.
+	Lists bool
+	Names []string
+	// Owner, of a read that listed the ephemerals of a session, is the session; Names are their paths then.
+	Owner session.ID
+	// Handle says through which handle of a session of its client the read was; 0 for none. See [Call].
+	Handle uint64
 }

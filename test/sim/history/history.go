@@ -129,6 +129,13 @@ const (
 	// TreeGrew: node Who has applied the entry at Index, which changed the watched part of the tree. Recorded from
 	// node.Options.Tree, for the first node that applies the entry.
 	TreeGrew
+
+	// Called: a transaction of a client that has many under way at once has ended, with Call. Asked is when it began.
+	Called
+	// Found: a read of such a client was answered, with Entry. Asked is when it was sent.
+	Found
+	// Committed: the entry of the log at Index, with Ledger. Recorded once, for the first node that applies the entry.
+	Committed
 )
 
 // String returns the kind in words.
@@ -143,7 +150,7 @@ func (k Kind) String() string {
 		"connections reset", "has stood", "is refused", "is refused no more",
 		"fault begins", "fault ends", "healed", "finished", "wrote", "lost sight of a write", "looked",
 		"watch begins", "watch heard", "watch was told LOST", "watch was told everything", "viewed", "mirror showed",
-		"tree grew",
+		"tree grew", "has called", "found", "committed",
 	}
 	if int(k) >= len(names) {
 		k = 0
@@ -211,8 +218,11 @@ type Event struct {
 	Lagging bool
 	// Clean is set on FaultBegan.
 	Clean bool
-	// Entry is set on Wrote, WriteLost, Looked, Viewed and Mirrored.
+	// Entry is set on Wrote, WriteLost, Looked, Viewed, Mirrored and Found.
 	Entry *Entry
+	// Call is set on Called, Ledger on Committed.
+	Call   *Call
+	Ledger *Ledger
 	// Watched is set on WatchBegan, WatchHeard, WatchLost, WatchTold and Mirrored, Grown on TreeGrew.
 	Watched *Watched
 	Grown   *Grown

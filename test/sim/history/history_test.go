@@ -11,17 +11,17 @@ import (
 
 func TestKindsHaveNames(t *testing.T) {
 	seen := make(map[string]Kind)
-	for k := Opened; k <= TreeGrew; k++ {
+	for k := Opened; k <= Committed; k++ {
 		name := k.String()
 		if other, taken := seen[name]; taken || name == "?" {
 			t.Errorf("kind %d is called %q, as is %d", k, name, other)
 		}
 		seen[name] = k
 	}
-	if got := TreeGrew.String(); got != "tree grew" {
+	if got := Committed.String(); got != "committed" {
 		t.Errorf("the last kind is called %q", got)
 	}
-	if got := (TreeGrew + 1).String(); got != "?" {
+	if got := (Committed + 1).String(); got != "?" {
 		t.Errorf("a kind there is none of is called %q", got)
 	}
 }

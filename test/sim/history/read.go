@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // Read is a read of a client: what it asked for, and what it was shown.
@@ -52,5 +53,20 @@ func told(e Event) string {
 	if e.Watched != nil {
 		text += fmt.Sprintf(" %s: %s", e.Watched.Name, e.Watched)
 	}
+	if e.Call != nil {
+		text += " " + e.Call.String()
+	}
+	if e.Ledger != nil {
+		text += fmt.Sprintf(" at clock %v: %v, changes %v, acknowledged %v", e.Ledger.Clock, e.Ledger.Writes,
+			bare(e.Ledger.Changes), e.Ledger.Acknowledged)
+	}
 	return text
+}
+
+// bare returns changes without their access lists.
+func bare(all []tree.Change) (texts []string) {
+	for _, c := range all {
+		texts = append(texts, fmt.Sprintf("%v %s %s", c.Stamp, c.Path, c.Kind))
+	}
+	return texts
 }

@@ -119,7 +119,7 @@ func (t *teller) tell(e Event) {
 		t.before(e)
 	case t.from >= 0 && e.At > t.till:
 	case e.Kind == Digest || e.Kind == AppliedTerm || e.Kind == Leads || e.Kind == Wants || e.Kind == Refused ||
-		e.Kind == Shown:
+		e.Kind == Shown || e.Kind == Committed || e.Kind == Called || e.Kind == Found:
 	default:
 		t.overture()
 		t.add(e)

@@ -1,0 +1,310 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/client"
+	"holdfast/test/sim/history"
+	"holdfast/tree"
+)
+
+// deskPath is the part of the tree that authors write to.
+const deskPath = "/desk"
+
+// firstTag is above all values with which a condition could be about anything else.
+const firstTag = 1 << 32
+
+// desk is what authors share.
+type desk struct {
+	mu sync.Mutex
+	// tags and handles count the transactions and the handles of sessions. versions are those that entries had when they
+	// were last heard of. guarded by mu
+	tags, handles uint64
+	versions      map[string]int64
+}
+
+func (d *desk) tag() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tags++
+	return firstTag + d.tags
+}
+
+func (d *desk) handle() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.handles++
+	return d.handles
+}
+
+func (d *desk) version(path string) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.versions[path]
+}
+
+func (d *desk) note(path string, version int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.versions[path] = version
+}
+
+// author is a tenant that writes in bursts: with many transactions of its session under way at once, of which some are
+// given up. Another author takes the session over in the middle of a burst now and then.
+type author struct {
+	*tenant
+	desk *desk
+}
+
+func (w *world) author(name string, d *desk) *author { return &author{tenant: w.tenant(name), desk: d} }
+
+// hand is a session in an author's hands.
+type hand struct {
+	*client.Session
+	number uint64
+}
+
+func (x *author) take(s *client.Session) hand { return hand{Session: s, number: x.desk.handle()} }
+
+// work holds one session after the other until ctx ends, and writes in bursts with each.
+func (x *author) work(ctx context.Context, other *author) {
+	for ctx.Err() == nil {
+		s := x.open(ctx, 30*time.Second)
+		if s == nil {
+			sleep(ctx, 500*time.Millisecond) // the open may have been refused at once
+			continue
+		}
+		h := x.take(s)
+		for range 3 + x.draw(6) {
+			if ctx.Err() != nil || s.Err() != nil {
+				break
+			}
+			var with *author
+			if x.draw(3) == 0 {
+				with = other
+			}
+			x.burst(ctx, h, with)
+			sleep(ctx, x.between(300*time.Millisecond, 2500*time.Millisecond))
+		}
+		if ctx.Err() == nil && x.draw(2) == 0 {
+			x.close(ctx, s)
+		}
+	}
+}
+
+// burst has many transactions under way at once, and a few reads between them. It waits for all. In the middle another
+// author takes the session over, if one is given, and goes on; then it is taken back, or not.
+func (x *author) burst(ctx context.Context, h hand, other *author) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	size := 3 + x.draw(12)
+	taken := x.draw(size)
+	for i := range size {
+		if i == taken && other != nil {
+			all.Go(func() { x.lend(ctx, h, other) })
+		}
+		if x.draw(6) == 0 {
+			all.Go(func() { x.find(ctx, h) })
+		} else {
+			all.Go(func() { x.call(ctx, h) })
+		}
+		if x.draw(3) == 0 {
+			sleep(ctx, x.between(time.Millisecond, 20*time.Millisecond))
+		} else {
+			sleep(ctx, x.between(time.Microsecond, 200*time.Microsecond)) // so that it is known which was called first
+		}
+	}
+}
+
+// lend has another author take a session over and write with it.
+func (x *author) lend(ctx context.Context, h hand, other *author) {
+	s := other.steal(ctx, h.Token())
+	if s == nil {
+		return
+	}
+	lent := other.take(s)
+	other.burst(ctx, lent, nil)
+	if x.draw(2) == 0 {
+		other.close(ctx, s)
+		return
+	}
+	if back := x.steal(ctx, s.Token()); back != nil {
+		x.burst(ctx, x.take(back), nil)
+	}
+}
+
+// patience draws how long a caller waits: some give up while their write is under way.
+func (x *author) patience() time.Duration {
+	if x.draw(6) == 0 {
+		return x.between(200*time.Microsecond, 60*time.Millisecond)
+	}
+	return givesUp
+}
+
+// call makes a transaction, and records what became of it.
+func (x *author) call(ctx context.Context, h hand) {
+	ctx, cancel := context.WithTimeout(ctx, x.patience())
+	defer cancel()
+	c := &history.Call{Tag: x.desk.tag(), Handle: h.number}
+	var about string
+	c.Transaction, about = x.draft(h, c.Tag)
+	var with []client.WriteOption
+	if x.draw(12) == 0 {
+		with = append(with, client.WithWill(x.will(c.Tag)))
+	}
+	asked := x.w.record.Now()
+	done, err := h.Tree().Transact(ctx, c.Transaction, with...)
+	_, refused := errors.AsType[*tree.WriteError](err)
+	e := history.Event{Kind: history.Called, Who: x.name, ID: h.ID(), Asked: asked, Call: c}
+	switch {
+	case err == nil || refused:
+		c.Fate, c.Result = history.Answered, tree.Result{Stamp: done.Stamp, Outcome: done.Outcome}
+		x.learn(about, done.Outcome)
+	case errors.Is(err, client.ErrNoEffect):
+		c.Fate = history.NoEffect
+	case errors.Is(err, client.ErrResultGone):
+		c.Fate = history.ResultGone
+	default:
+		c.Fate = history.InDoubt
+	}
+	if err != nil {
+		e.Text = err.Error()
+	}
+	x.w.record.Add(e)
+}
+
+// learn notes the version that an entry has now.
+func (x *author) learn(path string, o tree.Outcome) {
+	for _, op := range o.Ops {
+		if op.Stat.Kind != 0 && (op.Path == "" || op.Path == path) {
+			x.desk.note(path, op.Stat.Version)
+		}
+	}
+}
+
+// will draws what a session leaves.
+func (x *author) will(tag uint64) tree.Will {
+	will := tree.Will{OnClose: x.draw(2) == 0}
+	if x.draw(4) > 0 {
+		will.Transaction.Then = []tree.Op{tree.Set{
+			Path: x.register(), Version: tree.Any, Data: fmt.Appendf(nil, "the will of %d", tag),
+		}}
+	}
+	return will
+}
+
+func (x *author) register() string { return fmt.Sprintf("%s/r%d", deskPath, x.draw(3)) }
+
+// draft draws a transaction. All begin with a condition that holds and has the tag. It returns the entry that the
+// transaction is about as well.
+func (x *author) draft(h hand, tag uint64) (tree.Transaction, string) {
+	const line, grove = deskPath + "/line", deskPath + "/grove"
+	path, other := x.register(), x.register()
+	version, data := x.desk.version(path), fmt.Appendf(nil, "%s %d", x.name, tag)
+	set := tree.Set{Path: path, Data: data, Version: tree.Any}
+	t := tree.Transaction{If: []tree.Condition{
+		{Path: tree.Root, Property: tree.Exists, Is: tree.NotEqual, Value: tag},
+	}}
+	switch x.draw(15) {
+	case 0, 1:
+		t.Then = []tree.Op{tree.Set{Path: path, Data: data, Version: version}}
+	case 2, 3:
+		t.Then = []tree.Op{set}
+	case 4:
+		t.If = append(t.If, tree.Condition{
+			Path: path, Property: tree.DataVersion, Is: tree.Equal, Value: uint64(version),
+		})
+		t.Then, t.Else = []tree.Op{set}, []tree.Op{tree.Set{Path: other, Data: data, Version: tree.Any}}
+	case 5, 6:
+		t.Then = []tree.Op{tree.Create{Path: path, Kind: tree.Persistent, Parents: true, Data: data}}
+	case 7: // refused at its end, unless the version was known; then nothing of it has happened
+		t.Then = []tree.Op{
+			set,
+			tree.Create{Path: line + "/p-", Kind: tree.Persistent, Sequential: true, Parents: true, Data: data},
+			tree.Check{Path: path, Version: version + 1},
+		}
+	case 8:
+		t.Then = []tree.Op{
+			tree.Create{Path: line + "/e-", Kind: tree.Ephemeral, Sequential: true, Parents: true, Data: data},
+		}
+	case 9:
+		t.Then = []tree.Op{tree.DeleteTree{Path: []string{line, grove, path}[x.draw(3)]}}
+	case 10:
+		t.Then = []tree.Op{
+			tree.Create{Path: grove + "/a/b", Kind: tree.Persistent, Parents: true, Data: data},
+			tree.Set{Path: grove + "/a", Version: tree.Any, Data: data},
+			tree.Delete{Path: grove + "/a/b", Version: tree.Any},
+		}
+	case 11:
+		linger := time.Duration(x.draw(2)) * 3 * time.Second
+		t.Then = []tree.Op{tree.Create{
+			Path: fmt.Sprintf("%s/own/%d", deskPath, tag), Kind: tree.Ephemeral, Parents: true, Data: data, Linger: linger,
+		}}
+	case 12:
+		t.Then = []tree.Op{
+			tree.Create{Path: deskPath + "/box", Kind: tree.Container, Data: data},
+			tree.Create{Path: fmt.Sprintf("%s/box/%d", deskPath, h.ID()), Kind: tree.Ephemeral, Data: data},
+		}
+	case 13:
+		t.Then = []tree.Op{tree.Create{
+			Path: fmt.Sprintf("%s/passing-%d", deskPath, x.draw(3)), Kind: tree.Expiring, Data: data,
+			TTL: time.Duration(1+x.draw(9)) * time.Second,
+		}}
+	default:
+		t.Then = []tree.Op{tree.Delete{Path: path, Version: version}}
+	}
+	return t, path
+}
+
+// find reads what authors write, and records what was shown. Of an entry that is not there the answer has no stamp.
+func (x *author) find(ctx context.Context, h hand) {
+	ctx, cancel := context.WithTimeout(ctx, x.patience())
+	defer cancel()
+	e := history.Entry{Linearizable: x.draw(2) == 0, Exists: true, Handle: h.number}
+	asked, t := x.w.record.Now(), h.Tree()
+	var err error
+	switch x.draw(3) {
+	case 0:
+		e.Path = x.register()
+		var found client.Entry
+		found, err = t.Get(ctx, e.Path, how(e.Linearizable)...)
+		e.Data, e.Stat, e.Stamp = string(found.Data), found.Stat, found.Stamp
+		if err == nil {
+			x.desk.note(e.Path, e.Stat.Version)
+		}
+	case 1:
+		e.Path, e.Lists = []string{deskPath, deskPath + "/line", deskPath + "/own"}[x.draw(3)], true
+		var found client.Children
+		found, err = t.ListPage(ctx, e.Path, client.Listing{PageSize: tree.MaxPage}, how(e.Linearizable)...)
+		for _, c := range found.Children {
+			e.Names = append(e.Names, c.Name)
+		}
+		e.Stat, e.Stamp = found.Stat, found.Stamp
+		if found.More {
+			x.w.failf("%s: more than %d children of %s", x.name, tree.MaxPage, e.Path)
+		}
+	default:
+		e.Owner = h.ID()
+		var found client.Ephemerals
+		found, err = t.EphemeralsPage(ctx, client.EphemeralsOf{Session: h.ID(), PageSize: tree.MaxPage},
+			how(e.Linearizable)...)
+		e.Names, e.Stamp = found.Paths, found.Stamp
+	}
+	if err == nil {
+		x.w.record.Add(history.Event{Kind: history.Found, Who: x.name, ID: h.ID(), Asked: asked, Entry: &e})
+	}
+}
+
+// whole returns the whole tree of a node, in the order of the paths.
+func (w *world) whole(now tree.Frozen) []history.Leaf {
+	stat, _ := now.Stat(tree.Root)
+	all := w.leaves(now.As(nil), []history.Leaf{{Path: tree.Root, Stat: stat}})
+	slices.SortFunc(all, func(a, b history.Leaf) int { return cmp.Compare(a.Path, b.Path) })
+	return all
+}

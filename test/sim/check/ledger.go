@@ -1,0 +1,336 @@
+package check
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/model/plain"
+	"holdfast/test/sim/history"
+	"holdfast/tree"
+)
+
+// ledgers are the entries of the log that did something, and what clients with many requests at once asked and were
+// told.
+type ledgers struct {
+	committed, called, found []history.Event
+}
+
+func (l *ledgers) note(e history.Event) {
+	switch e.Kind { //nolint:exhaustive // the other kinds are not about the log of the tree
+	case history.Committed:
+		l.committed = append(l.committed, e)
+	case history.Called:
+		l.called = append(l.called, e)
+	case history.Found:
+		l.found = append(l.found, e)
+	}
+}
+
+// replays replays the log on a plain tree, and holds what clients were told against it, exactly (I9, I10, I12, I13,
+// I15, I16).
+type replays struct{ judge }
+
+func (c replays) check() {
+	b := &book{
+		c: c, tree: plain.New(0), past: newAnnals(), writers: make(map[uint64]*writer),
+		numbered: make(map[uint64][]history.Write), at: make(map[tree.Stamp]history.Write),
+	}
+	b.past.turn(b.tree, 0)
+	slices.SortStableFunc(c.committed, func(a, b history.Event) int { return cmp.Compare(a.Index, b.Index) })
+	for _, e := range c.committed {
+		b.entry(e)
+	}
+	b.scribes()
+	b.calls()
+	b.finds()
+	// blind
+}
+
+// book is what the replay has come to.
+type book struct {
+	c       replays
+	tree    *plain.Tree
+	past    *annals
+	writers map[uint64]*writer
+	// numbered are the writes that took a number, by the tags of their transactions, at by their stamps.
+	numbered map[uint64][]history.Write
+	at       map[tree.Stamp]history.Write
+}
+
+// writer is a session as the log has it.
+type writer struct {
+	attachment, instance  uint64
+	ended                 bool
+	applied, floor, acked uint64
+	results               map[uint64]*tree.Result
+	will                  *tree.Will
+}
+
+// writer returns a session. One that opened before the log had a tree is known from what nodes told of sessions.
+func (b *book) writer(id, index uint64) *writer {
+	w := b.writers[id]
+	if w != nil {
+		return w
+	}
+	w = &writer{results: make(map[uint64]*tree.Result)}
+	b.writers[id] = w
+	if l := b.c.lives[session.ID(id)]; l != nil {
+		for _, a := range l.applied {
+			if a.Index < index && a.Attachment > w.attachment {
+				w.attachment, w.instance = a.Attachment, a.Instance
+			}
+		}
+	}
+	return w
+}
+
+// deedAt is what happens at one stamp: a write, a change of a session, or neither: then entries ended by themselves.
+type deedAt struct {
+	stamp   tree.Stamp
+	write   *history.Write
+	session *session.Change
+}
+
+// entry replays an entry of the log.
+func (b *book) entry(e history.Event) {
+	l := e.Ledger
+	for _, a := range l.Acknowledged {
+		w := b.writer(a.Session, e.Index)
+		w.acked = max(w.acked, a.UpTo)
+	}
+	told := make(map[tree.Stamp][]tree.Change)
+	for _, one := range l.Changes {
+		told[one.Stamp] = append(told[one.Stamp], tree.Change{Stamp: one.Stamp, Kind: one.Kind, Path: one.Path})
+	}
+	for _, d := range happened(l, told) {
+		at := plain.At{Stamp: d.stamp, Clock: l.Clock}
+		var did []tree.Change
+		switch {
+		case d.write != nil:
+			did = b.write(e, at, d.write)
+		case d.session != nil:
+			did = b.session(e, at, d.session)
+		default:
+			did = b.reap(e, at, told[d.stamp])
+		}
+		b.c.checked("I9 replay")
+		if !slices.Equal(did, told[d.stamp]) {
+			b.fail("I9", e, "at %v the log changes\n%v\nand the node told of\n%v", d.stamp, did, told[d.stamp])
+		}
+		b.past.turn(b.tree, d.stamp)
+	}
+	if l.Whole != nil {
+		b.whole(e)
+	}
+}
+
+// happened returns what happened, in the order of the stamps.
+func happened(l *history.Ledger, told map[tree.Stamp][]tree.Change) (all []deedAt) {
+	known := make(map[tree.Stamp]bool)
+	for i := range l.Writes {
+		all = append(all, deedAt{stamp: l.Writes[i].At, write: &l.Writes[i]})
+		known[l.Writes[i].At] = true
+	}
+	for i := range l.Sessions {
+		all = append(all, deedAt{stamp: l.Sessions[i].Stamp, session: &l.Sessions[i]})
+		known[l.Sessions[i].Stamp] = true
+	}
+	for stamp := range told {
+		if !known[stamp] {
+			all = append(all, deedAt{stamp: stamp})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b deedAt) int { return cmp.Compare(a.stamp, b.stamp) })
+	return all
+}
+
+// write replays a write (X2, W3), and returns what it changes.
+func (b *book) write(e history.Event, at plain.At, w *history.Write) []tree.Change {
+	of := b.writer(w.Session, e.Index)
+	if of.attachment == w.Attachment && !of.ended {
+		of.acked = max(of.acked, min(w.Acked, of.applied))
+	}
+	switch {
+	case w.Err != nil:
+		b.left(e, of, w)
+		return nil
+	case w.Result.Stamp != w.At:
+		b.repeated(e, of, w)
+		return nil
+	}
+	b.c.checked("I10 number")
+	switch {
+	case of.ended:
+		b.fail("I10", e, "a write took effect after the end of its session: %v", w)
+	case of.attachment != w.Attachment:
+		b.fail("I10", e, "a write took effect where its session has attachment %d: %v", of.attachment, w)
+	case w.Number != of.applied+1:
+		b.fail("I10", e, "a write took effect behind write %d: %v", of.applied, w)
+	}
+	of.applied, of.results[w.Number] = w.Number, w.Result
+	b.at[w.At] = *w
+	if w.Void || w.Result.Void {
+		if w.Void != w.Result.Void {
+			b.fail("I9", e, "a void has not the result of one, or another write has: %v", w)
+		}
+		return nil
+	}
+	tag := tagOf(w.Transaction)
+	if before := b.numbered[tag]; tag != 0 && len(before) > 0 {
+		b.fail("I9", e, "a write took effect twice: %v; and before that %v", w, before[0])
+	}
+	b.numbered[tag] = append(b.numbered[tag], *w)
+	at.Session = w.Session
+	outcome, changes := b.tree.Do(at, w.Transaction)
+	b.c.checked("I9 outcome")
+	if why := differs(outcome, w.Result.Outcome); why != "" {
+		b.fail("I9", e, "%s: %v", why, w)
+	}
+	if w.Will != nil && outcome.Refused == nil {
+		of.will = w.Will
+		if len(w.Will.Transaction.Then)+len(w.Will.Transaction.Else) == 0 {
+			of.will = nil
+		}
+	}
+	return changes
+}
+
+// repeated checks I9 for a copy of a write that had taken effect: the answer is the kept result.
+func (b *book) repeated(e history.Event, of *writer, w *history.Write) {
+	b.c.checked("I9 repeat")
+	kept := of.results[w.Number]
+	if kept == nil || kept.Stamp != w.Result.Stamp || w.Number <= of.floor {
+		b.fail("I9", e, "a repeat is answered with another write's result, or with one of another process: %v; applied %d, "+
+			"floor %d", w, of.applied, of.floor)
+	}
+}
+
+// left checks X2 and W3 for a write that was left alone.
+func (b *book) left(e history.Event, of *writer, w *history.Write) {
+	gap, isGap := errors.AsType[*tree.GapError](w.Err)
+	_, isWindow := errors.AsType[*tree.WindowError](w.Err)
+	right := true
+	switch {
+	case isGap:
+		right = gap.Expected == of.applied+1 && w.Number > of.applied+1
+	case isWindow:
+		right = w.Number == of.applied+1
+	case errors.Is(w.Err, session.ErrOutcomeUnknown):
+		right = w.Number <= of.applied && w.Number <= max(of.floor, of.acked)
+	case errors.Is(w.Err, session.ErrMoved):
+		right = of.attachment != w.Attachment
+	case errors.Is(w.Err, session.ErrExpired):
+		right = of.ended || of.attachment == 0
+	}
+	b.c.checked("I9 left")
+	if !right {
+		b.fail("I9", e, "left alone without a reason: %v; attachment %d, ended %v, applied %d, floor %d, acknowledged %d", w,
+			of.attachment, of.ended, of.applied, of.floor, of.acked)
+	}
+}
+
+// session replays what happened to a session, and returns what its end changes (I12, U1, U3).
+func (b *book) session(e history.Event, at plain.At, s *session.Change) []tree.Change {
+	w := b.writer(uint64(s.Session.ID), e.Index)
+	switch s.Kind {
+	case session.Opened:
+		w.attachment, w.instance = s.Session.Attachment, s.Session.Instance
+	case session.Moved:
+		if s.Session.Instance != w.instance {
+			w.floor = w.applied
+		}
+		w.attachment, w.instance = s.Session.Attachment, s.Session.Instance
+	case session.Ended:
+		w.ended = true
+		expired := s.Certificate.Cause == session.CauseExpired
+		var will *tree.Transaction
+		if w.will != nil && (expired || w.will.OnClose) {
+			will = &w.will.Transaction
+		}
+		if len(b.tree.Owned(uint64(s.Session.ID))) > 0 {
+			b.c.checked("I12 end")
+		}
+		if will != nil {
+			b.c.checked("U3 will")
+		}
+		return b.tree.End(at, uint64(s.Session.ID), expired, will)
+	}
+	return nil
+}
+
+// reap replays the removal of entries that ended by themselves (D5).
+func (b *book) reap(e history.Event, at plain.At, told []tree.Change) (did []tree.Change) {
+	for _, one := range told {
+		changes, due := b.tree.Reap(at, one.Path)
+		b.c.checked("D5 reap")
+		if !due {
+			b.fail("I9", e, "%v %s %s by nobody's write, and not because it was due at %v", one.Stamp, one.Path, one.Kind,
+				at.Clock)
+		}
+		did = append(did, changes...)
+	}
+	return did
+}
+
+// whole checks I12 and I16: the state has exactly the tree that the log makes, with its counts.
+func (b *book) whole(e history.Event) {
+	paths := b.tree.Paths()
+	b.c.checked("I16 whole")
+	if len(paths) != len(e.Ledger.Whole) {
+		b.fail("I12", e, "the node has %d entries, and the log makes %v", len(e.Ledger.Whole), paths)
+		return
+	}
+	for i, path := range paths {
+		n, _ := b.tree.Get(path)
+		has := e.Ledger.Whole[i]
+		if has.Path != path || bare(has.Stat) != bare(n.Shown()) && path != tree.Root && !reservedPath(path) {
+			b.fail("I16", e, "the node has %s\n%+v\nand the log makes %s\n%+v", has.Path, bare(has.Stat), path, n.Shown())
+			return
+		}
+	}
+}
+
+func reservedPath(path string) bool { return path == tree.ReservedPath || path == tree.QuotaPath }
+
+// bare returns a stat without what no replay can know: the leaders' wall clocks, and what is left of a time.
+func bare(s tree.Stat) tree.Stat {
+	s.CreatedAt, s.ModifiedAt, s.Remaining = time.Time{}, time.Time{}, 0
+	return s
+}
+
+// differs says what is wrong with an outcome; "" if nothing is.
+func differs(want, got tree.Outcome) string {
+	switch {
+	case (want.Refused == nil) != (got.Refused == nil), want.Else != got.Else:
+		return "took the other way than the log says"
+	case want.Refused != nil && (want.Refused.Code != got.Refused.Code || want.At != got.At):
+		return "was refused for another reason than " + want.Refused.Error()
+	case want.Refused != nil:
+		return ""
+	case len(want.Ops) != len(got.Ops):
+		return "has another number of results than operations"
+	}
+	for i := range want.Ops {
+		one := got.Ops[i]
+		one.Stat = bare(one.Stat)
+		if one != want.Ops[i] {
+			return "an operation did something else than the log says"
+		}
+	}
+	return ""
+}
+
+// tagOf returns the tag of a transaction, 0 if it has none.
+func tagOf(x tree.Transaction) uint64 {
+	if len(x.If) == 0 || x.If[0].Path != tree.Root || x.If[0].Property != tree.Exists || x.If[0].Is != tree.NotEqual {
+		return 0
+	}
+	return x.If[0].Value
+}
+
+func (b *book) fail(invariant string, e history.Event, format string, args ...any) {
+	b.c.fail(invariant, 0, e.At, format, args...)
+}

@@ -1,0 +1,203 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"holdfast/test/sim/history"
+	"holdfast/tree"
+)
+
+// scribes checks I9 and I13 for clients that ask for one thing after the other, against the replayed log.
+func (b *book) scribes() {
+	for _, e := range b.c.entries {
+		switch e.Kind { //nolint:exhaustive // the others were not told a stamp
+		case history.Looked:
+			b.shown(e)
+		case history.Wrote:
+			w, ok := b.at[e.Entry.Stamp]
+			b.c.checked("I9 told")
+			if !ok || w.Session != uint64(e.ID) || refusal(w.Result.Outcome) != e.Entry.Refused {
+				b.c.misled(e, "I9", "the log has at this stamp %v", w)
+			}
+		}
+	}
+}
+
+func refusal(o tree.Outcome) tree.Code {
+	if o.Refused == nil {
+		return 0
+	}
+	return o.Refused.Code
+}
+
+// calls checks I9 for each transaction of a client with many under way: it took effect once if it was answered, as it
+// was answered; at most once if not; never if the client was told never. It checks I10: the writes of a handle took
+// effect in the order in which they were called, and later than anything that any client had been told before.
+func (b *book) calls() {
+	all := slices.Clone(b.c.called)
+	slices.SortStableFunc(all, func(x, y history.Event) int { return cmp.Compare(x.Asked, y.Asked) })
+	told, newest := b.told(), make(map[uint64]history.Event)
+	for _, e := range all {
+		did := b.numbered[e.Call.Tag]
+		b.c.checked("I9 " + e.Call.Fate.String())
+		switch {
+		case e.Call.Fate == history.NoEffect && len(did) > 0:
+			b.c.misled(e, "I9", "the log has %v", did[0])
+		case e.Call.Fate == history.ResultGone && len(did) == 0:
+			b.c.misled(e, "I9", "the log has no such write")
+		case e.Call.Fate == history.Answered:
+			b.answered(e, did)
+		}
+		if len(did) == 0 {
+			continue
+		}
+		w := did[0]
+		if w.Session != uint64(e.ID) {
+			b.c.misled(e, "I9", "the log has it for another session: %v", w)
+		}
+		b.c.checked("I10 called")
+		if before, ok := newest[e.Call.Handle]; ok && before.Asked < e.Asked && b.stampOf(before) > w.At {
+			b.c.misled(e, "I10", "it took effect at %v, before what was called earlier: %s", w.At, history.Line(before))
+		}
+		newest[e.Call.Handle] = e
+		b.c.checked("I9 after")
+		if least := told.before(e.Asked); w.At <= least {
+			b.c.misled(e, "I9", "it took effect at %v, and %v had been told before it was called", w.At, least)
+		}
+	}
+}
+
+// stampOf returns when a call that took effect did.
+func (b *book) stampOf(e history.Event) tree.Stamp { return b.numbered[e.Call.Tag][0].At }
+
+func (b *book) answered(e history.Event, did []history.Write) {
+	switch {
+	case len(did) == 0 || did[0].At != e.Call.Result.Stamp:
+		b.c.misled(e, "I9", "the log has %v", did)
+	case differs(bareOutcome(did[0].Result.Outcome), e.Call.Result.Outcome) != "":
+		b.c.misled(e, "I9", "the state had\n%+v\nand the client was told\n%+v", did[0].Result.Outcome,
+			e.Call.Result.Outcome)
+	}
+}
+
+func bareOutcome(o tree.Outcome) tree.Outcome {
+	o.Ops = slices.Clone(o.Ops)
+	for i := range o.Ops {
+		o.Ops[i].Stat = bare(o.Ops[i].Stat)
+	}
+	return o
+}
+
+// heights are the stamps that clients were told, each higher than those before it.
+type heights []height
+
+type height struct {
+	at    time.Duration
+	stamp tree.Stamp
+}
+
+// before returns the highest stamp that was told before a moment.
+func (h heights) before(at time.Duration) tree.Stamp {
+	n, _ := slices.BinarySearchFunc(h, at, func(one height, at time.Duration) int { return cmp.Compare(one.at, at) })
+	if n == 0 {
+		return 0
+	}
+	return h[n-1].stamp
+}
+
+func (h heights) add(at time.Duration, stamp tree.Stamp) heights {
+	if n := len(h); n > 0 && h[n-1].stamp >= stamp {
+		return h
+	}
+	return append(h, height{at, stamp})
+}
+
+// answers returns what clients were told, in the order of time.
+func (b *book) answers() []history.Event {
+	all := slices.Concat(b.c.called, b.c.found, b.c.entries)
+	slices.SortStableFunc(all, func(x, y history.Event) int { return cmp.Compare(x.At, y.At) })
+	return slices.DeleteFunc(all, func(e history.Event) bool { return toldStamp(e) == 0 })
+}
+
+// toldStamp returns the stamp of an answer, 0 if there was none.
+func toldStamp(e history.Event) tree.Stamp {
+	if e.Call != nil {
+		return e.Call.Result.Stamp
+	}
+	return e.Entry.Stamp
+}
+
+// told returns what any client was told.
+func (b *book) told() (all heights) {
+	for _, e := range b.answers() {
+		all = all.add(e.At, toldStamp(e))
+	}
+	return all
+}
+
+// finds checks I13 for reads of clients with many requests under way. Each shows the tree of its stamp, which is not
+// below what its client had been told before, nor, for a linearizable one, below what any had. It comes behind the
+// writes that its session called before (G3).
+func (b *book) finds() {
+	told, each := b.told(), make(map[string]heights)
+	for _, e := range b.answers() {
+		each[e.Who] = each[e.Who].add(e.At, toldStamp(e))
+	}
+	calls := make(map[uint64][]history.Event)
+	for _, e := range b.c.called {
+		if e.Call.Fate == history.Answered {
+			calls[e.Call.Handle] = append(calls[e.Call.Handle], e)
+		}
+	}
+	for _, e := range b.c.found {
+		b.shown(e)
+		b.c.checked("I13 seen")
+		if least := each[e.Who].before(e.Asked); e.Entry.Stamp.Index() < least.Index() {
+			b.c.misled(e, "I13", "its client had been told %v before it asked", least)
+		}
+		if e.Entry.Linearizable {
+			entries{b.c.judge}.linearizable(told.before(e.Asked), e)
+		}
+		if e.Entry.Handle != 0 {
+			b.among(e, calls[e.Entry.Handle])
+		}
+	}
+}
+
+// among checks the half of G3 that a client keeps whatever happens: a read shows the writes that were called before it.
+// A read that a node refuses for now is sent again, behind writes that were called later.
+func (b *book) among(e history.Event, calls []history.Event) {
+	for _, w := range calls {
+		b.c.checked("G3")
+		if w.Asked < e.Asked && w.Call.Result.Stamp.Index() > e.Entry.Stamp.Index() {
+			b.c.misled(e, "G3", "it does not show what was called before: %s", history.Line(w))
+		}
+	}
+}
+
+// shown checks I12 and I13: a read shows exactly the tree of its stamp.
+func (b *book) shown(e history.Event) {
+	b.c.checked("I13 exact")
+	read, index := e.Entry, e.Entry.Stamp.Index()
+	switch {
+	case read.Owner != 0:
+		if want := b.past.ephemerals(uint64(read.Owner), index); !slices.Equal(read.Names, want) {
+			b.c.misled(e, "I12", "of the session's ephemerals there were then %v", want)
+		}
+		return
+	case read.Lists:
+		if want := b.past.children(read.Path, index); !slices.Equal(read.Names, want) {
+			b.c.misled(e, "I13", "there were then %v", want)
+		}
+	}
+	n := b.past.at(read.Path, index)
+	switch {
+	case (n != nil) != read.Exists:
+		b.c.misled(e, "I13", "there was then %+v", n)
+	case n == nil:
+	case bare(read.Stat) != bare(n.Shown()) || !read.Lists && read.Data != string(n.Data):
+		b.c.misled(e, "I13", "there was then %q\n%+v", n.Data, n.Shown())
+	}
+}
