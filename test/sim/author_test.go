@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/client"
+	"holdfast/test/sim/check"
 	"holdfast/test/sim/history"
 	"holdfast/tree"
 )
@@ -211,6 +212,11 @@ func (x *author) draft(h hand, tag uint64) (tree.Transaction, string) {
 	t := tree.Transaction{If: []tree.Condition{
 		{Path: tree.Root, Property: tree.Exists, Is: tree.NotEqual, Value: tag},
 	}}
+	if x.draw(4) == 0 {
+		op, about := x.blindly(data)
+		t.Then = []tree.Op{op}
+		return t, about
+	}
 	switch x.draw(15) {
 	case 0, 1:
 		t.Then = []tree.Op{tree.Set{Path: path, Data: data, Version: version}}
@@ -262,6 +268,29 @@ func (x *author) draft(h hand, tag uint64) (tree.Transaction, string) {
 	return t, path
 }
 
+// blindFor is how long authors write to an entry that is judged without stamps; then they begin another one. Each has
+// a few dozen operations, so that the search for an order is short.
+const blindFor = 8 * time.Second
+
+func (x *author) blindPath() string {
+	return fmt.Sprintf("%s/%d-%d", check.BlindPath, x.w.record.Now()/blindFor, x.draw(2))
+}
+
+// blindly draws an operation on an entry that is judged without stamps.
+func (x *author) blindly(data []byte) (op tree.Op, about string) {
+	about = x.blindPath()
+	switch x.draw(8) {
+	case 0, 1, 2:
+		return tree.Create{Path: about, Kind: tree.Persistent, Parents: true, Data: data}, about
+	case 3:
+		return tree.Delete{Path: about, Version: tree.Any}, about
+	case 4, 5:
+		return tree.Set{Path: about, Version: x.desk.version(about), Data: data}, about
+	default:
+		return tree.Set{Path: about, Version: tree.Any, Data: data}, about
+	}
+}
+
 // find reads what authors write, and records what was shown. Of an entry that is not there the answer has no stamp.
 func (x *author) find(ctx context.Context, h hand) {
 	ctx, cancel := context.WithTimeout(ctx, x.patience())
@@ -269,16 +298,18 @@ func (x *author) find(ctx context.Context, h hand) {
 	e := history.Entry{Linearizable: x.draw(2) == 0, Exists: true, Handle: h.number}
 	asked, t := x.w.record.Now(), h.Tree()
 	var err error
-	switch x.draw(3) {
-	case 0:
-		e.Path = x.register()
+	switch x.draw(5) {
+	case 0, 1, 2:
+		e.Path = []string{x.register(), x.blindPath()}[x.draw(2)]
 		var found client.Entry
 		found, err = t.Get(ctx, e.Path, how(e.Linearizable)...)
 		e.Data, e.Stat, e.Stamp = string(found.Data), found.Stat, found.Stamp
 		if err == nil {
 			x.desk.note(e.Path, e.Stat.Version)
+		} else if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
+			e.Exists, err = false, nil
 		}
-	case 1:
+	case 3:
 		e.Path, e.Lists = []string{deskPath, deskPath + "/line", deskPath + "/own"}[x.draw(3)], true
 		var found client.Children
 		found, err = t.ListPage(ctx, e.Path, client.Listing{PageSize: tree.MaxPage}, how(e.Linearizable)...)

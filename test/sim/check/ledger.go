@@ -46,7 +46,7 @@ func (c replays) check() {
 	b.scribes()
 	b.calls()
 	b.finds()
-	// blind
+	blind{c}.check()
 }
 
 // book is what the replay has come to.

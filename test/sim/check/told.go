@@ -152,6 +152,9 @@ func (b *book) finds() {
 		}
 	}
 	for _, e := range b.c.found {
+		if e.Entry.Stamp == 0 {
+			continue // a read that found no entry was told no stamp
+		}
 		b.shown(e)
 		b.c.checked("I13 seen")
 		if least := each[e.Who].before(e.Asked); e.Entry.Stamp.Index() < least.Index() {
