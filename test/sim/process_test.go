@@ -302,6 +302,7 @@ func (p *process) note(e history.Event) {
 
 // applied records what the node applied, on the goroutine that applies.
 func (p *process) applied(index, term uint64, changes []session.Change) {
+	defer p.dawdle() // last: clients have been told of moves and ends by now, and are not to be told before it is recorded
 	p.mu.Lock()
 	over, first := p.over, term > p.term
 	p.seen[index], p.term = true, max(p.term, term)

@@ -167,16 +167,16 @@ func run(t *testing.T, r *report) {
 	}
 	p := w.population()
 	w.clients, w.callers = p.names(), p.callers()
-	links, hiccups := w.badLinks(), w.hiccups()
+	links, hiccups, lags := w.badLinks(), w.hiccups(), w.lagging()
 	beside, after := w.successions()
 
 	running, stop := context.WithCancel(context.Background())
 	sampling := w.everySecond(running, w.sample)
 	p.begin(running)
 	sleep(running, quiet)
-	faults.Run(running, w, faultLog{w}, plan, links, hiccups, beside)
+	faults.Run(running, w, faultLog{w}, plan, links, hiccups, beside, lags)
 	w.seclude(running, p)
-	faults.RunFrom(running, w, faultLog{w}, 1+len(plan)+len(links)+len(hiccups)+len(beside), after)
+	faults.RunFrom(running, w, faultLog{w}, 1+len(plan)+len(links)+len(hiccups)+len(beside)+len(lags), after)
 	w.record.Add(history.Event{Kind: history.Healed})
 	p.want()
 	sleep(running, settle+served)
@@ -193,7 +193,7 @@ func run(t *testing.T, r *report) {
 	if left := w.Conns(); left != 0 {
 		t.Logf("%d connection ends are still open", left)
 	}
-	w.judge(slices.Concat(plan, links, hiccups, beside, after))
+	w.judge(slices.Concat(plan, links, hiccups, beside, lags, after))
 }
 
 // badLinks draws faults of the links of clients, beside the plan, for every third seed without calm spells, which they
@@ -211,6 +211,14 @@ func (w *world) hiccups() []faults.Fault {
 		return nil
 	}
 	return faults.Stutter(w.stream("hiccups"), len(w.names))
+}
+
+// lagging draws nodes that apply slowly for every fourth seed from 2 on, with separate draws like badLinks.
+func (w *world) lagging() []faults.Fault {
+	if w.seed%4 != 2 {
+		return nil
+	}
+	return faults.Lags(w.stream("lags"), len(w.names))
 }
 
 // successions draws faults of a leader's succession: for one seed of five beside the plan, unless it has calm spells,

@@ -49,6 +49,8 @@ type world struct {
 	lost   bool                     // guarded by mu; a disk was emptied
 	stands map[string]chan struct{} // guarded by mu; closed when the stopped process of a node goes on
 	looked map[string]int           // guarded by mu; how often a node has read a wrong clock
+	lags   map[string]time.Duration // guarded by mu; how much longer a node takes to apply an entry
+	lagged map[string]int           // guarded by mu; how many entries a node has applied late
 	ended  map[session.ID]struct{}  // guarded by mu; sessions whose end a node has applied
 	wake   chan struct{}            // guarded by mu; closed and replaced when ended grows
 	guests int                      // guarded by mu; the number of hosts for short-lived clients
@@ -80,6 +82,8 @@ func newWorld(t *testing.T, r *report) *world {
 		clocks:  make(map[string]time.Duration),
 		stands:  make(map[string]chan struct{}),
 		looked:  make(map[string]int),
+		lags:    make(map[string]time.Duration),
+		lagged:  make(map[string]int),
 		ended:   make(map[session.ID]struct{}),
 		wake:    make(chan struct{}),
 		knows:   make(map[session.ID]bool),

@@ -43,6 +43,8 @@ func begin(lasting context.Context, f Fault, c Cluster) *broken {
 		return beginLinks(f, c, nodes)
 	case Hiccups:
 		return hiccups(lasting, f, c, nodes[0])
+	case SlowApply:
+		return dawdle(f, c, f.one(c, nodes))
 	case ResetLeader, RefuseDials, Blink, Rivals:
 		return beginSuccession(lasting, f, c, nodes)
 	}

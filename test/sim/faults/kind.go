@@ -100,10 +100,13 @@ const (
 	// Rivals kills the leading node while messages between the others take so long that the questions of two
 	// candidates cross.
 	Rivals
+
+	// SlowApply makes a node's state machine take long over each entry, so that it lags behind the log.
+	SlowApply
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return kindsFrom(Isolate, Rivals) }
+func Kinds() []Kind { return kindsFrom(Isolate, SlowApply) }
 
 // planned returns the kinds that Plan deals, links those that Links deals, successions those that Successions deals.
 func planned() []Kind { return kindsFrom(Isolate, StickClient) }
@@ -139,7 +142,7 @@ func (k Kind) String() string {
 		"client flood", "duplicate", "pause client", "stuck client",
 		"delay from client", "delay to client", "reorder from client", "reorder to client", "mute client",
 		"deaf client",
-		"hiccups", "reset leader", "refused dials", "blink", "rivals",
+		"hiccups", "reset leader", "refused dials", "blink", "rivals", "slow apply",
 	}
 	if int(k) >= len(names) {
 		k = 0

@@ -138,6 +138,15 @@ func hiccups(lasting context.Context, f Fault, c Cluster, one string) *broken {
 		})
 }
 
+// mostDawdle is below what makes a node step out at once, which watches how long an entry takes.
+const mostDawdle = 150 * time.Millisecond
+
+// dawdle makes a node apply its log slowly.
+func dawdle(f Fault, c Cluster, one string) *broken {
+	each := time.Millisecond + time.Duration(f.Size*f.Size*float64(mostDawdle)).Truncate(time.Millisecond)
+	return &broken{one, fmt.Sprintf("have %s take %v more to apply an entry", one, each), c.Dawdle(one, each)}
+}
+
 // kill kills the living nodes among nodes at once.
 func kill(c Cluster, nodes ...string) *broken {
 	lived := make([]bool, len(nodes))

@@ -65,6 +65,8 @@ const (
 	longestLink = 14 * time.Second
 	// Hiccups last longer than the life of a session that expires among them.
 	shortestHiccups, longestHiccups = 20 * time.Second, 40 * time.Second
+	// A node that applies slowly does so until it is far behind.
+	shortestLag, longestLag = 8 * time.Second, 20 * time.Second
 	// The time before a fault of Successions.
 	leastPeace, mostPeace = 8 * time.Second, 12 * time.Second
 )
@@ -141,6 +143,23 @@ func Stutter(r *rand.Rand, nodes int) []Fault {
 			Lasts:  between(r, shortestHiccups, longestHiccups),
 			Size:   r.Float64(),
 			Caller: r.Float64(),
+		})
+	}
+	return plan
+}
+
+// Lags draws nodes that apply their log slowly, one after the other. They are a plan of their own, like the faults of
+// Links.
+func Lags(r *rand.Rand, nodes int) []Fault {
+	plan := make([]Fault, 0, 3)
+	for range 3 {
+		plan = append(plan, Fault{
+			Kind:  SlowApply,
+			Nodes: r.Perm(nodes),
+			After: between(r, soonest, latest),
+			Lasts: between(r, shortestLag, longestLag),
+			Size:  r.Float64(),
+			Leads: r.IntN(4) == 0,
 		})
 	}
 	return plan

@@ -81,6 +81,8 @@ type World interface {
 	SetClock(node string, forward time.Duration) (undo func() bool)
 	// Flood opens sessions at once, for clients that vanish. It returns the number of requests.
 	Flood(ctx context.Context, sessions int) int
+	// Dawdle makes a node take longer to apply an entry. undo reports whether an entry was applied meanwhile.
+	Dawdle(node string, each time.Duration) (undo func() bool)
 	// Double sends requests twice until ctx ends, and returns their number.
 	Double(ctx context.Context) int
 }

@@ -1,0 +1,38 @@
+package sim
+
+import "time"
+
+// Dawdle implements faults.World.
+func (w *world) Dawdle(name string, each time.Duration) (undo func() bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lags[name] += each
+	before := w.lagged[name]
+	return func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.lags[name] -= each
+		return w.lagged[name] > before
+	}
+}
+
+// dawdle takes time on the goroutine that applies: between what an entry does to sessions and what it does to the tree
+// of those who are served, and before the node's index moves and the next entry is applied. A process that was killed
+// does not wait.
+func (p *process) dawdle() {
+	p.w.mu.Lock()
+	each := p.w.lags[p.name]
+	if each > 0 {
+		p.w.lagged[p.name]++
+	}
+	p.w.mu.Unlock()
+	if each == 0 {
+		return
+	}
+	timer := time.NewTimer(each)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.disk.gone:
+	}
+}
