@@ -61,9 +61,16 @@ func (d *desk) note(path string, version int64) {
 type author struct {
 	*tenant
 	desk *desk
+
+	mu sync.Mutex
+	// waits are the calls that nobody gives up and that have no answer, with the moments when they were made. guarded by
+	// mu
+	waits map[*history.Call]history.Event
 }
 
-func (w *world) author(name string, d *desk) *author { return &author{tenant: w.tenant(name), desk: d} }
+func (w *world) author(name string, d *desk) *author {
+	return &author{tenant: w.tenant(name), desk: d, waits: make(map[*history.Call]history.Event)}
+}
 
 // hand is a session in an author's hands.
 type hand struct {
@@ -140,17 +147,60 @@ func (x *author) lend(ctx context.Context, h hand, other *author) {
 	}
 }
 
-// patience draws how long a caller waits: some give up while their write is under way.
-func (x *author) patience() time.Duration {
+// patiently returns a context for a call. Some callers give up while their call is under way, the others never do.
+func (x *author) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
 	if x.draw(6) == 0 {
-		return x.between(200*time.Microsecond, 60*time.Millisecond)
+		return context.WithTimeout(ctx, x.between(200*time.Microsecond, 60*time.Millisecond))
 	}
-	return givesUp
+	return context.WithCancel(ctx)
 }
+
+// begins notes a call that nobody gives up. ends notes its end.
+func (x *author) begins(e history.Event) (ends func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.waits[e.Call] = e
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.waits, e.Call)
+	}
+}
+
+// conclude waits until the calls that were made before the last fault ended have their answers (I18).
+func (x *author) conclude(ctx context.Context) {
+	made := x.w.record.Now() - settle
+	for begun := time.Now(); ; sleep(ctx, 500*time.Millisecond) {
+		late := x.waitsSince(made)
+		switch {
+		case len(late) == 0:
+			return
+		case time.Since(begun) > settle:
+			x.w.failAbout(late[0].ID, "I18: %d writes of %s are under way without an answer, long after the last fault; one is %s",
+				len(late), x.name, history.Line(late[0]))
+			return
+		}
+	}
+}
+
+// waitsSince returns the calls without an answer that were made before a moment.
+func (x *author) waitsSince(made time.Duration) (late []history.Event) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.waits {
+		if e.Asked < made {
+			late = append(late, e)
+		}
+	}
+	return late
+}
+
+// believed is how long after a write was lost sight of its session may take to be known as lost.
+const believed = 3 * time.Second
 
 // call makes a transaction, and records what became of it.
 func (x *author) call(ctx context.Context, h hand) {
-	ctx, cancel := context.WithTimeout(ctx, x.patience())
+	ctx, cancel := x.patiently(ctx)
 	defer cancel()
 	c := &history.Call{Tag: x.desk.tag(), Handle: h.number}
 	var about string
@@ -159,10 +209,12 @@ func (x *author) call(ctx context.Context, h hand) {
 	if x.draw(12) == 0 {
 		with = append(with, client.WithWill(x.will(c.Tag)))
 	}
-	asked := x.w.record.Now()
+	e := history.Event{Kind: history.Called, Who: x.name, ID: h.ID(), Asked: x.w.record.Now(), Call: c}
+	if _, hurried := ctx.Deadline(); !hurried {
+		defer x.begins(e)()
+	}
 	done, err := h.Tree().Transact(ctx, c.Transaction, with...)
 	_, refused := errors.AsType[*tree.WriteError](err)
-	e := history.Event{Kind: history.Called, Who: x.name, ID: h.ID(), Asked: asked, Call: c}
 	switch {
 	case err == nil || refused:
 		c.Fate, c.Result = history.Answered, tree.Result{Stamp: done.Stamp, Outcome: done.Outcome}
@@ -178,6 +230,13 @@ func (x *author) call(ctx context.Context, h hand) {
 		e.Text = err.Error()
 	}
 	x.w.record.Add(e)
+	if c.Fate != history.InDoubt || ctx.Err() != nil {
+		return
+	}
+	if sleep(ctx, believed); h.Err() == nil && ctx.Err() == nil {
+		x.w.failAbout(h.ID(), "I9: nobody gave a write up, its session goes on, and its outcome is unknown: %s",
+			history.Line(e))
+	}
 }
 
 // learn notes the version that an entry has now.
@@ -293,7 +352,7 @@ func (x *author) blindly(data []byte) (op tree.Op, about string) {
 
 // find reads what authors write, and records what was shown. Of an entry that is not there the answer has no stamp.
 func (x *author) find(ctx context.Context, h hand) {
-	ctx, cancel := context.WithTimeout(ctx, x.patience())
+	ctx, cancel := x.patiently(ctx)
 	defer cancel()
 	e := history.Entry{Linearizable: x.draw(2) == 0, Exists: true, Handle: h.number}
 	asked, t := x.w.record.Now(), h.Tree()

@@ -214,6 +214,9 @@ func (p *population) testify(ctx context.Context) {
 	for _, s := range p.scribes {
 		all.Go(func() { s.lookBack(ctx) })
 	}
+	for _, x := range p.authors {
+		all.Go(func() { x.conclude(ctx) })
+	}
 	for _, x := range p.watchers {
 		all.Go(x.conclude)
 	}

@@ -212,20 +212,21 @@ func (b *book) repeated(e history.Event, of *writer, w *history.Write) {
 func (b *book) left(e history.Event, of *writer, w *history.Write) {
 	gap, isGap := errors.AsType[*tree.GapError](w.Err)
 	_, isWindow := errors.AsType[*tree.WindowError](w.Err)
-	right := true
+	right, why := true, ""
 	switch {
 	case isGap:
-		right = gap.Expected == of.applied+1 && w.Number > of.applied+1
+		why, right = "gap", gap.Expected == of.applied+1 && w.Number > of.applied+1
 	case isWindow:
-		right = w.Number == of.applied+1
+		why, right = "window", w.Number == of.applied+1
 	case errors.Is(w.Err, session.ErrOutcomeUnknown):
-		right = w.Number <= of.applied && w.Number <= max(of.floor, of.acked)
+		why, right = "unknown", w.Number <= of.applied && w.Number <= max(of.floor, of.acked)
 	case errors.Is(w.Err, session.ErrMoved):
-		right = of.attachment != w.Attachment
+		why, right = "moved", of.attachment != w.Attachment
 	case errors.Is(w.Err, session.ErrExpired):
-		right = of.ended || of.attachment == 0
+		why, right = "expired", of.ended || of.attachment == 0
 	}
 	b.c.checked("I9 left")
+	b.c.checked("I9 left: " + why)
 	if !right {
 		b.fail("I9", e, "left alone without a reason: %v; attachment %d, ended %v, applied %d, floor %d, acknowledged %d", w,
 			of.attachment, of.ended, of.applied, of.floor, of.acked)
