@@ -16,6 +16,14 @@ import (
 // faultLog records faults, and counts those that hit something.
 type faultLog struct{ w *world }
 
+// Nears implements faults.Log.
+func (l faultLog) Nears() {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	close(l.w.nears)
+	l.w.nears = make(chan struct{})
+}
+
 // Began implements faults.Log. For the history each hiccup is a fault of its own, see world.Stand: between two of them
 // all is well.
 func (l faultLog) Began(k faults.Kind, who, text string) {

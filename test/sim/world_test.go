@@ -53,6 +53,7 @@ type world struct {
 	lagged map[string]int           // guarded by mu; how many entries a node has applied late
 	ended  map[session.ID]struct{}  // guarded by mu; sessions whose end a node has applied
 	wake   chan struct{}            // guarded by mu; closed and replaced when ended grows
+	nears  chan struct{}            // guarded by mu; closed and replaced shortly before a fault
 	guests int                      // guarded by mu; the number of hosts for short-lived clients
 	// instances counts the client processes that take over sessions. guarded by mu
 	instances uint64
@@ -86,6 +87,7 @@ func newWorld(t *testing.T, r *report) *world {
 		lagged:  make(map[string]int),
 		ended:   make(map[session.ID]struct{}),
 		wake:    make(chan struct{}),
+		nears:   make(chan struct{}),
 		knows:   make(map[session.ID]bool),
 	}
 	w.Seed(r.Seed)
@@ -318,6 +320,20 @@ func (w *world) wallClock(name string) func() time.Time {
 			w.looked[name]++
 		}
 		return time.Now().Add(ahead)
+	}
+}
+
+// awaitFault waits until a fault is near, for at most d.
+func (w *world) awaitFault(ctx context.Context, d time.Duration) {
+	w.mu.Lock()
+	nears := w.nears
+	w.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-nears:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

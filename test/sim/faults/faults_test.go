@@ -128,6 +128,8 @@ func (c *cluster) Dawdle(n string, _ time.Duration) func() bool {
 func (c *cluster) Flood(context.Context, int) int { c.count("flood"); return 1 }
 func (c *cluster) Double(context.Context) int     { c.count("double"); return 1 }
 
+func (c *cluster) Nears() { c.count("near") }
+
 func (c *cluster) Began(k Kind, _, text string) {
 	c.with(func() {
 		c.began[k]++
@@ -299,7 +301,7 @@ func (c *cluster) complete(t *testing.T) {
 	}
 	for _, what := range []string{
 		"choke n4:7402", "reset", "stop", "hand over", "slow", "full", "failing", "hung", "tear", "age", "empty",
-		"clock back", "clock forward", "flood", "double", "stand", "refuse", "dawdle",
+		"clock back", "clock forward", "flood", "double", "stand", "refuse", "dawdle", "near",
 	} {
 		if c.did[what] == 0 {
 			t.Errorf("the cluster was never asked for %s", what)

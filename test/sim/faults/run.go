@@ -108,6 +108,8 @@ type Hosts interface {
 // Log receives the begin and end of faults. Both texts of a fault are the same. hit says that the fault held something
 // back, killed or damaged something. who is the only node concerned, "" for several nodes.
 type Log interface {
+	// Nears is called shortly before a fault begins: clients that have much under way then lose most to it.
+	Nears()
 	Began(k Kind, who, text string)
 	Ended(k Kind, who, text string, hit bool)
 }
@@ -137,7 +139,11 @@ func run(ctx context.Context, c Cluster, log Log, plan []Fault, first int) {
 		if !f.Overlaps {
 			running.Wait()
 		}
-		if !sleep(ctx, f.After) {
+		if !sleep(ctx, f.After-near) {
+			return
+		}
+		log.Nears()
+		if !sleep(ctx, f.near()) {
 			return
 		}
 		running.Go(func() {
@@ -154,6 +160,14 @@ func run(ctx context.Context, c Cluster, log Log, plan []Fault, first int) {
 			log.Ended(f.Kind, b.who, text, hit)
 		})
 	}
+}
+
+// near is the most time from what clients do for a fault until it begins.
+const near = 12 * time.Millisecond
+
+// near returns how long before the fault clients begin what they do for it.
+func (f Fault) near() time.Duration {
+	return time.Millisecond + time.Duration(f.Size*float64(near-time.Millisecond)).Truncate(time.Microsecond)
 }
 
 // sleep waits for d. It reports whether ctx lasted as long.
