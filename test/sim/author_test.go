@@ -61,13 +61,12 @@ type author struct {
 	desk *desk
 
 	mu sync.Mutex
-	// waits are the calls that nobody gives up and that have no answer, with the moments when they were made. guarded by
-	// mu
-	waits map[*history.Call]history.Event
+	// waits are the calls that nobody gives up and that have no answer, by their tags. guarded by mu
+	waits map[uint64]history.Event
 }
 
 func (w *world) author(name string, d *desk) *author {
-	return &author{tenant: w.tenant(name), desk: d, waits: make(map[*history.Call]history.Event)}
+	return &author{tenant: w.tenant(name), desk: d, waits: make(map[uint64]history.Event)}
 }
 
 // hand is a session in an author's hands.
@@ -109,7 +108,7 @@ func (x *author) work(ctx context.Context, other *author) {
 func (x *author) burst(ctx context.Context, h hand, other *author) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	size := 3 + x.draw(12)
+	size, volley := 3+x.draw(12), x.draw(2) == 0
 	taken := x.draw(size)
 	for i := range size {
 		if i == taken && other != nil {
@@ -120,7 +119,7 @@ func (x *author) burst(ctx context.Context, h hand, other *author) {
 		} else {
 			all.Go(func() { x.call(ctx, h) })
 		}
-		if x.draw(3) == 0 {
+		if !volley && x.draw(3) == 0 {
 			sleep(ctx, x.between(time.Millisecond, 20*time.Millisecond))
 		} else {
 			sleep(ctx, x.between(time.Microsecond, 200*time.Microsecond)) // so that it is known which was called first
@@ -155,13 +154,15 @@ func (x *author) patiently(ctx context.Context) (context.Context, context.Cancel
 
 // begins notes a call that nobody gives up. ends notes its end.
 func (x *author) begins(e history.Event) (ends func()) {
+	waiting := *e.Call
+	waiting.Fate, e.Call = history.Waiting, &waiting
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.waits[e.Call] = e
+	x.waits[waiting.Tag] = e
 	return func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		delete(x.waits, e.Call)
+		delete(x.waits, waiting.Tag)
 	}
 }
 
@@ -174,8 +175,9 @@ func (x *author) conclude(ctx context.Context) {
 		case len(late) == 0:
 			return
 		case time.Since(begun) > settle:
-			x.w.failAbout(late[0].ID, "I18: %d writes of %s are under way without an answer, long after the last fault; one is %s",
-				len(late), x.name, history.Line(late[0]))
+			for _, e := range late {
+				x.w.record.Add(e)
+			}
 			return
 		}
 	}
@@ -209,6 +211,7 @@ func (x *author) call(ctx context.Context, h hand) {
 	}
 	e := history.Event{Kind: history.Called, Who: x.name, ID: h.ID(), Asked: x.w.record.Now(), Call: c}
 	if _, hurried := ctx.Deadline(); !hurried {
+		c.Patient = true
 		defer x.begins(e)()
 	}
 	done, err := h.Tree().Transact(ctx, c.Transaction, with...)
@@ -227,14 +230,11 @@ func (x *author) call(ctx context.Context, h hand) {
 	if err != nil {
 		e.Text = err.Error()
 	}
+	if c.Fate == history.InDoubt && c.Patient && ctx.Err() == nil {
+		sleep(ctx, believed)
+		c.Kept = h.Err() == nil && ctx.Err() == nil
+	}
 	x.w.record.Add(e)
-	if c.Fate != history.InDoubt || ctx.Err() != nil {
-		return
-	}
-	if sleep(ctx, believed); h.Err() == nil && ctx.Err() == nil {
-		x.w.failAbout(h.ID(), "I9: nobody gave a write up, its session goes on, and its outcome is unknown: %s",
-			history.Line(e))
-	}
 }
 
 // learn notes the version that an entry has now.

@@ -248,6 +248,12 @@ func TestLedger(t *testing.T) {
 				called[3].Call.Fate = history.ResultGone
 			},
 		},
+		{"unknown without a reason", "I9", func(_ map[uint64]*history.Ledger, called, _ []*history.Event) {
+			called[2].Call.Kept = true
+		}},
+		{"never answered", "I18", func(_ map[uint64]*history.Ledger, called, _ []*history.Event) {
+			called[2].Call.Fate = history.Waiting
+		}},
 		{"called later, and took effect before", "I10", func(_ map[uint64]*history.Ledger, called, _ []*history.Event) {
 			called[0].Asked, called[1].Asked = called[1].Asked, called[0].Asked
 		}},

@@ -34,7 +34,8 @@ func refusal(o tree.Outcome) tree.Code {
 
 // calls checks I9 for each transaction of a client with many under way: it took effect once if it was answered, as it
 // was answered; at most once if not; never if the client was told never. It checks I10: the writes of a handle took
-// effect in the order in which they were called, and later than anything that any client had been told before.
+// effect in the order in which they were called, and later than anything that any client had been told before. It checks
+// I18: a write that nobody gives up has an answer in the end.
 func (b *book) calls() {
 	all := slices.Clone(b.c.called)
 	slices.SortStableFunc(all, func(x, y history.Event) int { return cmp.Compare(x.Asked, y.Asked) })
@@ -42,7 +43,15 @@ func (b *book) calls() {
 	for _, e := range all {
 		did := b.numbered[e.Call.Tag]
 		b.c.checked("I9 " + e.Call.Fate.String())
+		if e.Call.Patient {
+			b.c.checked("I18")
+		}
 		switch {
+		case e.Call.Fate == history.Waiting:
+			b.c.misled(e, "I18", "nobody gave it up, and it has no answer long after the last fault; the log has %v", did)
+			continue
+		case e.Call.Kept:
+			b.c.misled(e, "I9", "nobody gave it up, its session goes on, and its outcome is unknown; the log has %v", did)
 		case e.Call.Fate == history.NoEffect && len(did) > 0:
 			b.c.misled(e, "I9", "the log has %v", did[0])
 		case e.Call.Fate == history.ResultGone && len(did) == 0:

@@ -22,11 +22,13 @@ const (
 	ResultGone
 	// InDoubt: it may have taken effect, or may still do so.
 	InDoubt
+	// Waiting: it was told nothing so far, long after the last fault.
+	Waiting
 )
 
 // String returns the fate in words.
 func (f Fate) String() string {
-	names := [...]string{"?", "answered", "no effect", "result gone", "in doubt"}
+	names := [...]string{"?", "answered", "no effect", "result gone", "in doubt", "waiting"}
 	if int(f) >= len(names) {
 		f = 0
 	}
@@ -44,6 +46,8 @@ type Call struct {
 	Fate        Fate
 	// Result is set if it was answered, also with a refusal.
 	Result tree.Result
+	// Patient says that nobody gave it up. Kept says of one in doubt that its session went on in the client's hands.
+	Patient, Kept bool
 }
 
 // String returns what was asked and told.
