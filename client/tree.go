@@ -30,7 +30,8 @@ var (
 // paths that go in or come out, also those in errors.
 //
 // A read shows no older state than this client has seen, from whichever node. It need not show the newest state: see
-// [Linearizable]. Reads of a session see its earlier writes, and its later writes come after them (G3).
+// [Linearizable]. Reads of a session see its earlier writes, and its later writes come after them (G3). A read that has
+// to be sent again, because its node refused it for now or was lost, may see later writes too.
 //
 // Every call waits for a node until ctx ends, through lost connections and moves. Then the error wraps the cause of
 // ctx and the last obstacle. Other errors:
