@@ -10,14 +10,14 @@ import (
 const cellPath = BlindPath + "/x"
 
 // touching returns a write of the entry that is judged blindly.
-func touching(asked, told float64, fate history.Fate, op tree.Op, refused tree.Code, version int64) history.Event {
+func touching(asked, told float64, fate history.Fate, op tree.Op, came touch) history.Event {
 	c := &history.Call{Fate: fate, Transaction: tagged(uint64(asked*10), op)}
 	switch {
 	case fate != history.Answered:
-	case refused != 0:
-		c.Result.Outcome.Refused = &tree.RefusedError{Code: refused}
+	case came.refused != 0:
+		c.Result.Outcome.Refused = &tree.RefusedError{Code: came.refused}
 	default:
-		c.Result.Outcome.Ops = []tree.OpOutcome{{Stat: tree.Stat{Version: version}}}
+		c.Result.Outcome.Ops = []tree.OpOutcome{{Stat: tree.Stat{Version: came.version}}}
 	}
 	return history.Event{At: at(told), Asked: at(asked), Kind: history.Called, Who: "a1", ID: id, Call: c}
 }
@@ -39,16 +39,16 @@ func cells() []history.Event {
 	}
 	return []history.Event{
 		feeling(1, 2, "", 0),
-		touching(3, 4, history.Answered, create("a"), 0, 0),
-		touching(3, 5, history.Answered, create("b"), tree.NodeExists, 0),
-		touching(6, 7, history.InDoubt, put("c", tree.Any), 0, 0),
+		touching(3, 4, history.Answered, create("a"), touch{}),
+		touching(3, 5, history.Answered, create("b"), touch{refused: tree.NodeExists}),
+		touching(6, 7, history.InDoubt, put("c", tree.Any), touch{}),
 		feeling(8, 9, "a", 0),
-		touching(10, 12, history.Answered, put("d", 1), 0, 2), // what was in doubt came before it
+		touching(10, 12, history.Answered, put("d", 1), touch{version: 2}), // what was in doubt came before it
 		feeling(11, 13, "d", 2),
-		touching(14, 15, history.Answered, put("e", 1), tree.BadVersion, 0),
-		touching(16, 17, history.Answered, tree.Delete{Path: cellPath, Version: tree.Any}, 0, 0),
+		touching(14, 15, history.Answered, put("e", 1), touch{refused: tree.BadVersion}),
+		touching(16, 17, history.Answered, tree.Delete{Path: cellPath, Version: tree.Any}, touch{}),
 		feeling(18, 19, "", 0),
-		touching(20, 21, history.NoEffect, create("f"), 0, 0),
+		touching(20, 21, history.NoEffect, create("f"), touch{}),
 		feeling(22, 23, "", 0),
 	}
 }
@@ -77,7 +77,9 @@ func TestBlind(t *testing.T) {
 		{"never, and yet it did", func(h []history.Event) { h[3].Call.Fate = history.NoEffect }},
 		{"a read is stale", func(h []history.Event) { *h[9].Entry = *h[6].Entry }},
 		{"two creates of one entry", func(h []history.Event) { h[2].Call.Result = h[1].Call.Result }},
-		{"refused without a reason", func(h []history.Event) { h[7].Call.Transaction.Then[0] = h[3].Call.Transaction.Then[0] }},
+		{"refused without a reason", func(h []history.Event) {
+			h[7].Call.Transaction.Then[0] = h[3].Call.Transaction.Then[0]
+		}},
 		{"an answer of the future", func(h []history.Event) { h[0].Entry.Exists, h[0].Entry.Data = true, "a" }},
 	} {
 		h := cells()
@@ -94,9 +96,9 @@ func TestBlindGivesUp(t *testing.T) {
 	for i := range 40 {
 		h = append(h, touching(1, 2, history.InDoubt, tree.Set{
 			Path: cellPath, Version: tree.Any, Data: []byte{byte(i)},
-		}, 0, 0))
+		}, touch{}))
 	}
-	h = append(h, touching(1, 2, history.InDoubt, tree.Create{Path: cellPath, Kind: tree.Persistent}, 0, 0),
+	h = append(h, touching(1, 2, history.InDoubt, tree.Create{Path: cellPath, Kind: tree.Persistent}, touch{}),
 		feeling(3, 4, "never written", 40))
 	if r := judgeBlindly(h); len(r.Violations) > 0 || r.Checked["blind not judged"] != 1 {
 		t.Errorf("%v, judged %v", r.Violations, r.Checked)

@@ -17,7 +17,8 @@ func Names() []string {
 		"I11", "I11 record", "I11 one-shot", "I11 one-shot waits", "I11 lost", "I13 before", "I13 view", "I13 mirror",
 		"I11 sessions",
 		"I9 replay", "I9 outcome", "I9 repeat", "I9 left", "I9 told", "I9 answered", "I9 in doubt", "I9 no effect",
-		"I9 after", "I10 number", "I10 called", "I12 end", "I13 exact", "I13 seen", "I16 whole", "D5 reap", "G3", "U3 will", "I18", "blind",
+		"I9 after", "I10 number", "I10 called", "I12 end", "I13 exact", "I13 seen", "I16 whole", "D5 reap", "G3", "U3 will",
+		"I18", "blind",
 	}
 }
 

@@ -32,49 +32,56 @@ func refusal(o tree.Outcome) tree.Code {
 	return o.Refused.Code
 }
 
-// calls checks I9 for each transaction of a client with many under way: it took effect once if it was answered, as it
-// was answered; at most once if not; never if the client was told never. It checks I10: the writes of a handle took
-// effect in the order in which they were called, and later than anything that any client had been told before. It checks
-// I18: a write that nobody gives up has an answer in the end.
+// calls checks each transaction of a client with many under way, in the order in which they were called.
 func (b *book) calls() {
 	all := slices.Clone(b.c.called)
 	slices.SortStableFunc(all, func(x, y history.Event) int { return cmp.Compare(x.Asked, y.Asked) })
 	told, newest := b.told(), make(map[uint64]history.Event)
 	for _, e := range all {
-		did := b.numbered[e.Call.Tag]
-		b.c.checked("I9 " + e.Call.Fate.String())
-		if e.Call.Patient {
-			b.c.checked("I18")
+		b.call(e)
+		if did := b.numbered[e.Call.Tag]; len(did) > 0 && e.Call.Fate != history.Waiting {
+			b.order(e, did[0], newest[e.Call.Handle], told.before(e.Asked))
+			newest[e.Call.Handle] = e
 		}
-		switch {
-		case e.Call.Fate == history.Waiting:
-			b.c.misled(e, "I18", "nobody gave it up, and it has no answer long after the last fault; the log has %v", did)
-			continue
-		case e.Call.Kept:
-			b.c.misled(e, "I9", "nobody gave it up, its session goes on, and its outcome is unknown; the log has %v", did)
-		case e.Call.Fate == history.NoEffect && len(did) > 0:
-			b.c.misled(e, "I9", "the log has %v", did[0])
-		case e.Call.Fate == history.ResultGone && len(did) == 0:
-			b.c.misled(e, "I9", "the log has no such write")
-		case e.Call.Fate == history.Answered:
-			b.answered(e, did)
-		}
-		if len(did) == 0 {
-			continue
-		}
-		w := did[0]
-		if w.Session != uint64(e.ID) {
-			b.c.misled(e, "I9", "the log has it for another session: %v", w)
-		}
-		b.c.checked("I10 called")
-		if before, ok := newest[e.Call.Handle]; ok && before.Asked < e.Asked && b.stampOf(before) > w.At {
-			b.c.misled(e, "I10", "it took effect at %v, before what was called earlier: %s", w.At, history.Line(before))
-		}
-		newest[e.Call.Handle] = e
-		b.c.checked("I9 after")
-		if least := told.before(e.Asked); w.At <= least {
-			b.c.misled(e, "I9", "it took effect at %v, and %v had been told before it was called", w.At, least)
-		}
+	}
+}
+
+// call checks I9: a transaction took effect once if it was answered, as it was answered, and never if the client was
+// told never. Nobody is told that it is unknown who waits and keeps the session. It checks I18: one that nobody gives up
+// has an answer in the end.
+func (b *book) call(e history.Event) {
+	did := b.numbered[e.Call.Tag]
+	b.c.checked("I9 " + e.Call.Fate.String())
+	if e.Call.Patient {
+		b.c.checked("I18")
+	}
+	switch {
+	case e.Call.Fate == history.Waiting:
+		b.c.misled(e, "I18", "nobody gave it up, and it has no answer long after the last fault; the log has %v", did)
+	case e.Call.Kept:
+		b.c.misled(e, "I9", "nobody gave it up, its session goes on, and its outcome is unknown; the log has %v", did)
+	case e.Call.Fate == history.NoEffect && len(did) > 0:
+		b.c.misled(e, "I9", "the log has %v", did[0])
+	case e.Call.Fate == history.ResultGone && len(did) == 0:
+		b.c.misled(e, "I9", "the log has no such write")
+	case e.Call.Fate == history.Answered:
+		b.answered(e, did)
+	}
+}
+
+// order checks I10 for a call that took effect: the writes of a handle take effect in the order in which they were
+// called. It checks I9: a write takes effect after all that anybody was told before it was called.
+func (b *book) order(e history.Event, w history.Write, before history.Event, least tree.Stamp) {
+	b.c.checked("I10 called")
+	b.c.checked("I9 after")
+	if w.Session != uint64(e.ID) {
+		b.c.misled(e, "I9", "the log has it for another session: %v", w)
+	}
+	if before.Call != nil && before.Asked < e.Asked && b.stampOf(before) > w.At {
+		b.c.misled(e, "I10", "it took effect at %v, before what was called earlier: %s", w.At, history.Line(before))
+	}
+	if w.At <= least {
+		b.c.misled(e, "I9", "it took effect at %v, and %v had been told before it was called", w.At, least)
 	}
 }
 
