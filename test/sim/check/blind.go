@@ -19,8 +19,8 @@ import (
 const BlindPath = "/blind"
 
 // blind judges linearizability of entries by what clients asked and were told, and when. It is blind to stamps and to
-// the log: what gives the stamps may be wrong. One order of all writes and linearizable reads of an entry must explain every
-// answer, each between its call and its answer. A write without an answer may take effect at any time, or never.
+// the log: what gives the stamps may be wrong. One order of all writes and linearizable reads of an entry must explain
+// every answer, each between its call and its answer. A write without an answer may take effect at any time, or never.
 type blind struct{ replays }
 
 // cell is an entry as the model has it.

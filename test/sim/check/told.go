@@ -47,8 +47,8 @@ func (b *book) calls() {
 }
 
 // call checks I9: a transaction took effect once if it was answered, as it was answered, and never if the client was
-// told never. Nobody is told that it is unknown who waits and keeps the session. It checks I18: one that nobody gives up
-// has an answer in the end.
+// told never. A client that waits, and keeps the session, is never told that the outcome is unknown. It checks I18: a
+// transaction that nobody gives up has an answer in the end.
 func (b *book) call(e history.Event) {
 	did := b.numbered[e.Call.Tag]
 	b.c.checked("I9 " + e.Call.Fate.String())
