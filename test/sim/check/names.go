@@ -26,6 +26,6 @@ func Names() []string {
 func RareNames() []string {
 	return []string{
 		"I2 owner lost", "I2 owner restarted", "I2 owner stalled", "I2 local stalled", "E5 local token",
-		"F4 follower", "L7 fail-over", "L8", "M1 local", "N5", "I9 result gone",
+		"F4 follower", "L7 fail-over", "L8", "M1 local", "N5",
 	}
 }
