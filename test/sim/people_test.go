@@ -28,6 +28,8 @@ type population struct {
 	gardeners []*gardener
 	watchers  []*watcher
 	streamers []*streamer
+	// contenders use the recipes, in clusters that have them.
+	contenders []*contender
 	// impatient ends the last waits of mortals.
 	impatient context.CancelFunc
 	lives     sync.WaitGroup
@@ -60,6 +62,12 @@ func (w *world) population() *population {
 		p.watchers = append(p.watchers, w.watcher("o1", true), w.watcher("o2", false))
 		p.streamers = append(p.streamers, w.streamer("o3"))
 	}
+	if w.contested() {
+		c := w.contest()
+		for i := range 4 {
+			p.contenders = append(p.contenders, w.contender(fmt.Sprintf("p%d", i+1), c))
+		}
+	}
 	if len(w.readOnly) > 0 {
 		p.readers = append(p.readers, w.librarian("r1", true), w.librarian("r2", true), w.librarian("r3", false))
 		p.wanderers = append(p.wanderers, w.wanderer("w2"))
@@ -83,6 +91,9 @@ func (p *population) wanting() []*tenant {
 		if x.holds {
 			all = append(all, x.tenant)
 		}
+	}
+	for _, x := range p.contenders {
+		all = append(all, x.tenant)
 	}
 	return all
 }
@@ -143,6 +154,9 @@ func (p *population) callers() []string {
 	for _, x := range p.streamers {
 		names = append(names, x.name)
 	}
+	for _, x := range p.contenders {
+		names = append(names, x.name)
+	}
 	return names
 }
 
@@ -193,6 +207,9 @@ func (p *population) begin(ctx context.Context) {
 	for _, x := range p.streamers {
 		p.lives.Go(func() { x.work(ctx) })
 	}
+	for _, x := range p.contenders {
+		p.lives.Go(func() { x.work(ctx) })
+	}
 }
 
 // want notes that from now on every client must be served, except mortals, which may be silent.
@@ -202,6 +219,9 @@ func (p *population) want() {
 	}
 	for _, g := range p.unattached() {
 		g.w.record.Add(history.Event{Kind: history.Wants, Who: g.name})
+	}
+	for _, x := range p.contenders {
+		close(x.last)
 	}
 }
 
@@ -222,6 +242,9 @@ func (p *population) testify(ctx context.Context) {
 	}
 	for _, x := range p.streamers {
 		all.Go(x.conclude)
+	}
+	if len(p.contenders) > 0 {
+		all.Go(func() { p.contenders[0].contest.conclude(ctx, p.contenders) })
 	}
 	all.Wait()
 }

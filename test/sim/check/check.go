@@ -27,6 +27,8 @@ type Bounds struct {
 	ReadOnlyAfter time.Duration
 	// Serve is how long after the last fault a client may wait to be served.
 	Serve time.Duration
+	// Turn is how long after the last fault a client may wait for what others hold; 0 judges no such wait.
+	Turn time.Duration
 }
 
 // Violation is an invariant that did not hold.
@@ -83,6 +85,7 @@ func Check(events []history.Event, b Bounds) Result {
 	entries{j}.check()
 	watches{judge: j}.check()
 	replays{j}.check()
+	claims{j}.check()
 	for _, l := range j.sorted() {
 		promises{j}.check(l)
 		early{j}.check(l)

@@ -39,6 +39,8 @@ type answers struct {
 	shown []history.Event
 	// entries are what clients wrote to the tree, and read of it.
 	entries []history.Event
+	// contested is what clients asked of recipes, and what became of it.
+	contested []history.Event
 	// writes are the refused opens, resumes and closes whose refusing node is known.
 	writes []history.Event
 }
@@ -129,6 +131,8 @@ func (f *facts) note(e history.Event, v *verdict) {
 	case history.Digest, history.Wants, history.Shown: // replicas and liveness look for these, answers has filed Shown
 	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold, history.Viewed, history.Mirrored,
 		history.TreeGrew, history.Called, history.Found, history.Committed: // tellings and ledgers have filed them
+	case history.Awaits, history.Granted, history.Forgoes, history.Works, history.Rests, history.Cedes, history.Stored,
+		history.Fenced, history.Vouched, history.Lined, history.Froze: // answers has filed them
 	}
 	if e.Kind == history.Refused && e.Op == history.Show && e.Lagging {
 		v.checked("N4 lagging")
@@ -141,6 +145,8 @@ func (a *answers) note(e history.Event) {
 		a.states = append(a.states, e)
 	}
 	switch {
+	case e.Claim != nil:
+		a.contested = append(a.contested, e)
 	case e.Kind == history.Shown:
 		a.shown = append(a.shown, e)
 	case e.Kind == history.Refused && e.Node != 0 &&

@@ -19,6 +19,8 @@ func Names() []string {
 		"I9 replay", "I9 outcome", "I9 repeat", "I9 left", "I9 told", "I9 answered", "I9 in doubt", "I9 no effect",
 		"I9 after", "I10 number", "I10 called", "I12 end", "I13 exact", "I13 seen", "I16 whole", "D5 reap", "G3", "U3 will",
 		"I18", "blind",
+		"I15 alone", "I15 readers", "I15 permits", "I15 tokens", "I15 stored", "I15 late", "I15 holds", "I15 held",
+		"forgone", "turn", "line",
 	}
 }
 

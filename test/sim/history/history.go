@@ -136,6 +136,25 @@ const (
 	Found
 	// Committed: the entry of the log at Index, with Ledger. Recorded once, for the first node that applies the entry.
 	Committed
+	// Awaits: a client asks for a grant, with Claim. Granted: it has the grant. Forgoes: it has it not, and waits no
+	// more; Text says why. Unknown is set if neither the client nor its session gave a reason.
+	Awaits
+	Granted
+	Forgoes
+	// Works: a context of the grant was seen to live. Rests: it has ended.
+	Works
+	Rests
+	// Cedes: the grant is over for its holder; Text says why.
+	Cedes
+	// Stored: the resource at Path has taken a write with Token. Fenced: it has refused one.
+	Stored
+	Fenced
+	// Vouched: the cluster was asked whether Token is that of the present holder, and has answered. Asked is when.
+	Vouched
+	// Lined: the line at Path was read, long after the last fault.
+	Lined
+	// Froze: the client process Who did no work from Asked until now.
+	Froze
 )
 
 // String returns the kind in words.
@@ -151,6 +170,7 @@ func (k Kind) String() string {
 		"fault begins", "fault ends", "healed", "finished", "wrote", "lost sight of a write", "looked",
 		"watch begins", "watch heard", "watch was told LOST", "watch was told everything", "viewed", "mirror showed",
 		"tree grew", "has called", "found", "committed",
+		"awaits", "was granted", "forgoes", "works", "rests", "cedes", "stored", "fenced", "vouched", "lined", "froze",
 	}
 	if int(k) >= len(names) {
 		k = 0
@@ -226,7 +246,9 @@ type Event struct {
 	// Watched is set on WatchBegan, WatchHeard, WatchLost, WatchTold and Mirrored, Grown on TreeGrew.
 	Watched *Watched
 	Grown   *Grown
-	Text    string
+	// Claim is set on Awaits and on the kinds behind it, except Froze.
+	Claim *Claim
+	Text  string
 }
 
 // Line returns an event as one line.

@@ -50,6 +50,9 @@ func told(e Event) string {
 	if e.Entry != nil {
 		text += fmt.Sprintf(" %+v", *e.Entry)
 	}
+	if e.Claim != nil {
+		text += e.Claim.String()
+	}
 	if e.Watched != nil {
 		text += fmt.Sprintf(" %s: %s", e.Watched.Name, e.Watched)
 	}

@@ -1,0 +1,282 @@
+package check
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"holdfast/test/sim/history"
+	"holdfast/tree"
+)
+
+// The recipes that clients compete with, as [history.Claim] names them.
+const (
+	Mutex     = "mutex"
+	ReadLock  = "read lock"
+	WriteLock = "write lock"
+	Semaphore = "semaphore"
+	Election  = "election"
+)
+
+// Permits is the number of permits of each semaphore.
+const Permits = 2
+
+// claims judges what recipes granted, by what their callers could know: a holder works while a context of its grant
+// lives, and what is the present holder's token a resource and the cluster say.
+type claims struct{ judge }
+
+// prize is what is known of the grants of one path.
+type prize struct {
+	path string
+	// granted are the grants, in the order of time.
+	granted []history.Event
+	// asked is when each call was made, released when the cluster said that a grant was given up. Both by the name of the
+	// call.
+	asked, released map[string]time.Duration
+	// works are the contexts that lived, in the order of their beginnings.
+	works []work
+	// resource is what the resource took and refused, vouched what the cluster said of tokens.
+	resource, vouched []history.Event
+	// forgone are the calls that were given nothing.
+	forgone []history.Event
+	// lined is the newest look at each line.
+	lined map[string]history.Event
+	// callers are all clients that ever asked.
+	callers map[string]bool
+}
+
+// work is the life of one context of a grant.
+type work struct {
+	history.Event
+	till time.Duration
+}
+
+func (c claims) check() {
+	prizes := c.prizes()
+	for _, path := range slices.Sorted(maps.Keys(prizes)) {
+		p := prizes[path]
+		c.alone(p)
+		c.permits(p)
+		c.tokens(p)
+		c.fenced(p)
+		for _, e := range p.vouched {
+			c.vouched(p, e)
+		}
+		c.forgone(p)
+		c.turns(p)
+		c.left(p)
+	}
+}
+
+// prizes files the events by path.
+func (c claims) prizes() map[string]*prize {
+	prizes, ends := make(map[string]*prize), make(map[string]time.Duration)
+	for _, e := range c.contested {
+		if e.Kind == history.Rests {
+			ends[e.Claim.Name] = e.At
+		}
+	}
+	for _, e := range c.contested {
+		p := prizes[e.Claim.Path]
+		if p == nil {
+			p = &prize{
+				path: e.Claim.Path, asked: make(map[string]time.Duration), released: make(map[string]time.Duration),
+				lined: make(map[string]history.Event), callers: make(map[string]bool),
+			}
+			prizes[e.Claim.Path] = p
+		}
+		till, ended := ends[e.Claim.Name]
+		if !ended {
+			till = forever
+		}
+		p.note(e, till)
+	}
+	return prizes
+}
+
+// note files one event. till is when the context ended of which it tells.
+func (p *prize) note(e history.Event, till time.Duration) {
+	switch e.Kind { //nolint:exhaustive // the other kinds are not about claims, or only for the reader
+	case history.Awaits:
+		p.asked[e.Claim.Name] = e.At
+		p.callers[e.Who] = true
+	case history.Granted:
+		p.granted = append(p.granted, e)
+	case history.Works:
+		p.works = append(p.works, work{e, till})
+	case history.Cedes:
+		if e.Text == "" {
+			p.released[e.Claim.Name] = e.At
+		}
+	case history.Stored, history.Fenced:
+		p.resource = append(p.resource, e)
+	case history.Vouched:
+		p.vouched = append(p.vouched, e)
+	case history.Lined:
+		p.lined[e.Claim.Path] = e
+	case history.Forgoes:
+		p.forgone = append(p.forgone, e)
+	}
+}
+
+// excludes reports whether two grants of one path must not be held at the same time.
+func excludes(a, b history.Event) bool {
+	if a.Claim.Token == b.Claim.Token && a.Who == b.Who { // one grant
+		return false
+	}
+	shared := func(e history.Event) bool { return e.Claim.Recipe == ReadLock || e.Claim.Recipe == Semaphore }
+	return !shared(a) || !shared(b)
+}
+
+// alone checks that no two holders work at the same time who exclude each other.
+func (c claims) alone(p *prize) {
+	for i, a := range p.works {
+		c.checked("I15 alone")
+		for _, b := range p.works[i+1:] {
+			if b.At >= a.till {
+				break
+			}
+			switch {
+			case excludes(a.Event, b.Event):
+				c.fail("I15", b.ID, b.At, "works, and so does another holder until %.4fs: %s; beside %s", a.till.Seconds(),
+					history.Line(b.Event), history.Line(a.Event))
+			case b.Claim.Recipe == ReadLock && a.Claim.Token != b.Claim.Token:
+				c.checked("I15 readers")
+			}
+		}
+	}
+}
+
+// permits checks that no more permits of a semaphore are worked under than there are.
+func (c claims) permits(p *prize) {
+	var out []work
+	for _, w := range p.works {
+		if w.Claim.Recipe != Semaphore {
+			continue
+		}
+		out = slices.DeleteFunc(out, func(o work) bool { return o.till <= w.At || o.Claim.Token == w.Claim.Token })
+		out = append(out, w)
+		if len(out) == Permits {
+			c.checked("I15 permits")
+		}
+		if len(out) > Permits {
+			c.fail("I15", w.ID, w.At, "%d holders work with %d permits: %s; the first %s", len(out), Permits,
+				history.Line(w.Event), history.Line(out[0].Event))
+		}
+	}
+}
+
+// tokens checks I15: a grant has a higher token than each one before it that it excludes, and than each one that was
+// given before it was asked for.
+func (c claims) tokens(p *prize) {
+	for i, e := range p.granted {
+		for _, before := range p.granted[:i] {
+			asked, ok := p.asked[e.Claim.Name]
+			later := ok && before.At < asked
+			if !later && (before.At == e.At || !excludes(before, e)) {
+				continue
+			}
+			c.checked("I15 tokens")
+			if e.Claim.Token <= before.Claim.Token {
+				c.fail("I15", e.ID, e.At, "has no higher token than a holder before it: %s; behind %s", history.Line(e),
+					history.Line(before))
+			}
+		}
+	}
+}
+
+// fenced checks what the resource did with writes: it takes none with a token below one that it has seen, and refuses
+// only those; it refuses no holder whose context lives.
+func (c claims) fenced(p *prize) {
+	var newest tree.Stamp
+	for _, e := range p.resource {
+		token := e.Claim.Token
+		if e.Kind == history.Stored {
+			c.checked("I15 stored")
+			if token < newest {
+				c.fail("I15", e.ID, e.At, "the resource took a write, and had seen token %v: %s", newest, history.Line(e))
+			}
+			newest = max(newest, token)
+			continue
+		}
+		c.checked("I15 late")
+		seen := func(o history.Event) bool {
+			return o.Kind == history.Stored && o.Claim.Token == e.Claim.Newest && o.At <= e.At
+		}
+		if e.Claim.Newest <= token || !slices.ContainsFunc(p.resource, seen) {
+			c.fail("I15", e.ID, e.At, "the resource refused a write without a newer one: %s", history.Line(e))
+		}
+		if slices.ContainsFunc(p.works, func(w work) bool {
+			return w.Claim.Token == token && w.At <= e.At && e.At < w.till
+		}) {
+			c.fail("I15", e.ID, e.At, "the resource refused a holder whose context lives: %s", history.Line(e))
+		}
+	}
+}
+
+// vouched checks what the cluster said of a token: it holds while a context of its grant lives; not any more when the
+// cluster had said that it was given up, or another was given what it excludes.
+func (c claims) vouched(p *prize, e history.Event) {
+	token := e.Claim.Token
+	works := slices.ContainsFunc(p.works, func(w work) bool {
+		return w.Claim.Token == token && w.At <= e.Asked && e.At < w.till
+	})
+	released, gone := p.released[e.Claim.Name]
+	gone = gone && released < e.Asked || slices.ContainsFunc(p.granted, func(g history.Event) bool {
+		return g.Claim.Token > token && g.At < e.Asked && excludes(g, e)
+	})
+	switch {
+	case works:
+		c.checked("I15 holds")
+		if !e.Claim.Holds {
+			c.fail("I15", e.ID, e.At, "the cluster disowns a holder whose context lives: %s", history.Line(e))
+		}
+	case gone:
+		c.checked("I15 held")
+		if e.Claim.Holds {
+			c.fail("I15", e.ID, e.At, "the cluster vouches for a former holder: %s", history.Line(e))
+		}
+	}
+}
+
+// forgone checks that a call comes back with nothing only for a reason: its caller's, or the end of its session, of
+// which the client may not know yet.
+func (c claims) forgone(p *prize) {
+	for _, e := range p.forgone {
+		c.checked("forgone")
+		if l := c.lives[e.ID]; e.Unknown && (l == nil || l.end == nil || l.end.At > e.At) {
+			c.fail("liveness", e.ID, e.At, "given nothing, without a reason: %s", history.Line(e))
+		}
+	}
+}
+
+// turns checks that each client that ever asked gets its turn after the last fault.
+func (c claims) turns(p *prize) {
+	by := c.healed + c.bounds.Turn
+	if c.healed == 0 || c.bounds.Turn == 0 {
+		return
+	}
+	for _, who := range slices.Sorted(maps.Keys(p.callers)) {
+		had := slices.ContainsFunc(p.granted, func(g history.Event) bool {
+			return g.Who == who && g.At >= c.healed && g.At <= by
+		})
+		if !had && by > c.finished {
+			continue
+		}
+		c.checked("turn")
+		if !had {
+			c.fail("liveness", 0, by, "%s asked for %s, and was not granted it within %v after the last fault", who, p.path,
+				c.bounds.Turn)
+		}
+	}
+}
+
+// left checks that nobody stands in a line when nobody wants anything any more.
+func (c claims) left(p *prize) {
+	for _, e := range p.lined {
+		c.checked("line")
+		if len(e.Claim.Left) > 0 {
+			c.fail("liveness", 0, e.At, "somebody stands in a line that nobody waits in: %s", history.Line(e))
+		}
+	}
+}

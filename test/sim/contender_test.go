@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"holdfast/client"
+	"holdfast/test/sim/history"
+)
+
+// contender is a tenant that competes with others, with each of its sessions for everything that there is to win. Now
+// and then its process freezes: no traffic comes in or goes out, and its strands do no work. Strands that had looked at
+// their context before then write late.
+type contender struct {
+	*tenant
+	contest *contest
+	// last is closed when the last fault is over: then each strand takes one more turn and rests. done is closed when
+	// all have had theirs.
+	last, done chan struct{}
+
+	running sync.Mutex
+	goes    chan struct{} // guarded by running; closed when the frozen process goes on, nil while it runs
+}
+
+func (w *world) contender(name string, c *contest) *contender {
+	return &contender{tenant: w.tenant(name), contest: c, last: make(chan struct{}), done: make(chan struct{})}
+}
+
+// contested reports whether the cluster has contenders: in two of seven seeds.
+func (w *world) contested() bool { return w.seed%7 == 1 || w.seed%7 == 3 }
+
+// work competes with one session after the other, until each strand has had its last turn or ctx ends.
+func (x *contender) work(ctx context.Context) {
+	owed := prizes()
+	for ctx.Err() == nil {
+		s := x.open(ctx, 30*time.Second)
+		if s == nil {
+			sleep(ctx, 500*time.Millisecond) // the open may have been refused at once
+			continue
+		}
+		if owed = x.compete(ctx, s, owed); len(owed) == 0 {
+			close(x.done)
+			return
+		}
+		if s.Err() == nil {
+			x.close(ctx, s)
+		}
+	}
+}
+
+// compete competes for prizes with a session, for a while or until the session ends. It returns those of which no
+// strand has had its last turn.
+func (x *contender) compete(ctx context.Context, s *client.Session, all []prize) (owed []prize) {
+	striving, end := context.WithCancel(ctx)
+	defer end()
+	var strands sync.WaitGroup
+	had := make([]bool, len(all))
+	for i, p := range all {
+		strands.Go(func() { had[i] = x.strive(striving, s, p) })
+	}
+	finished := make(chan struct{})
+	go func() { strands.Wait(); close(finished) }()
+	x.accompany(ctx, s, finished)
+	end()
+	<-finished
+	for i, p := range all {
+		if !had[i] {
+			owed = append(owed, p)
+		}
+	}
+	return owed
+}
+
+// accompany does what befalls a process, until its session ends, all strands have finished, or they are to give
+// everything up. Nothing befalls it after the last fault.
+func (x *contender) accompany(ctx context.Context, s *client.Session, finished <-chan struct{}) {
+	for !x.isLast() {
+		timer := time.NewTimer(x.between(2*time.Second, 9*time.Second))
+		select {
+		case <-timer.C:
+		case <-x.last:
+		case <-s.Done():
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		switch {
+		case x.isLast():
+		case s.Err() != nil || ctx.Err() != nil:
+			return
+		default:
+			switch x.draw(6) {
+			case 0, 1, 2:
+				x.freeze(ctx, s)
+			case 3:
+				x.close(ctx, s) // with all that it holds and waits for
+				return
+			case 4:
+				return
+			}
+		}
+	}
+	select {
+	case <-finished:
+	case <-s.Done():
+	case <-ctx.Done():
+	}
+}
+
+// freeze stops the process for a while, often for longer than its session lives. The SDK's own timers run on.
+func (x *contender) freeze(ctx context.Context, s *client.Session) {
+	asked, goes := x.w.record.Now(), make(chan struct{})
+	x.w.Pause(x.name)
+	x.running.Lock()
+	x.goes = goes
+	x.running.Unlock()
+	x.wait(ctx, x.between(time.Second, 15*time.Second))
+	x.running.Lock()
+	x.goes = nil
+	x.running.Unlock()
+	x.w.Resume(x.name)
+	close(goes)
+	x.w.record.Add(history.Event{Kind: history.Froze, Who: x.name, ID: s.ID(), Asked: asked})
+}
+
+// runs waits while the process is frozen.
+func (x *contender) runs() {
+	x.running.Lock()
+	goes := x.goes
+	x.running.Unlock()
+	if goes != nil {
+		<-goes
+	}
+}
+
+// wait waits, and no longer than until the last fault is over.
+func (x *contender) wait(ctx context.Context, d time.Duration) {
+	waiting, end := context.WithTimeout(ctx, d)
+	defer end()
+	select {
+	case <-waiting.Done():
+	case <-x.last:
+	}
+}
+
+func (x *contender) isLast() bool {
+	select {
+	case <-x.last:
+		return true
+	default:
+		return false
+	}
+}
