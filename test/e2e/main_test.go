@@ -16,6 +16,9 @@ var full = os.Getenv("E2E") == "full"
 var clusters pool
 
 func TestMain(m *testing.M) {
+	if code, is := work(); is {
+		os.Exit(code)
+	}
 	code := m.Run()
 	clusters.close()
 	if err := results.write(os.Getenv("E2E_FIGURES")); err != nil {
