@@ -130,8 +130,8 @@ func (f *facts) note(e history.Event, v *verdict) {
 		f.entries = append(f.entries, e)
 	case history.Digest, history.Wants, history.Shown: // replicas and liveness look for these, answers has filed Shown
 	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold, history.Viewed, history.Mirrored,
-		history.TreeGrew, history.Called, history.Found, history.Committed: // tellings and ledgers have filed them
-	case history.Awaits, history.Granted, history.Forgoes, history.Works, history.Rests, history.Cedes, history.Stored,
+		history.TreeGrew, history.Called, history.Found, history.Committed, // tellings and ledgers have filed them
+		history.Awaits, history.Granted, history.Forgoes, history.Works, history.Rests, history.Cedes, history.Stored,
 		history.Fenced, history.Vouched, history.Lined, history.Froze: // answers has filed them
 	}
 	if e.Kind == history.Refused && e.Op == history.Show && e.Lagging {
