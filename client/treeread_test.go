@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/client/internal/core"
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/tree"
@@ -115,6 +116,40 @@ func TestG3ReadsAreInOrderWithWrites(t *testing.T) {
 		mustCreate(t, in, "/b", CreateOptions{})
 		wantStrings(t, c.node(1).record(), "0s write 1 acked 0", "300ms write 1 acked 0", "300ms read",
 			"300ms write 2 acked 0")
+	})
+}
+
+// G3: a read goes out behind a write, whose node refuses the write for now and answers the read. The read is asked
+// again, behind the write.
+func TestG3AReadWaitsForAWriteThatIsSentAgain(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		mustCreate(t, s.Tree(), "/b", CreateOptions{})
+		for _, path := range []string{"/a", "/b"} {
+			refused := false
+			c.node(1).answer(func(kind string) error {
+				if kind == "write" && !refused {
+					refused = true
+					return &session.LimitError{Name: "admission", Limit: "1", RetryAfter: 300 * time.Millisecond}
+				}
+				return nil
+			})
+			op := create("/a")
+			if path == "/b" {
+				op = set("/b")
+			}
+			write, read := newTreeWaiter(), newTreeWaiter()
+			write.Transaction = tree.Transaction{Then: []tree.Op{op}}
+			read.Query = tree.Query{Kind: tree.GetEntry, Path: path, Session: uint64(s.ID())}
+			s.loop.do(core.Write{Call: &write.TreeCall, Session: s.core})
+			s.loop.do(core.Read{Call: &read.TreeCall, Session: s.core})
+			wrote, shown := <-write.answer, <-read.answer
+			if wrote.Err != nil || shown.Err != nil || shown.Answer.Stat.Modified != wrote.Result.Stamp || !refused {
+				t.Errorf("%s was written at %v, %v, and the read shows it of %v, %v", path, wrote.Result.Stamp, wrote.Err,
+					shown.Answer.Stat.Modified, shown.Err)
+			}
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -255,7 +256,8 @@ func (m *moves) unknownWrite(b *writeBody) {
 	}
 }
 
-// readAgain has a read sent anew, before those that wait.
+// readAgain has a read sent anew: one of a session behind the writes that were called before it, one without a session
+// before those that wait.
 func (l *ledger) readAgain(b *readBody) {
 	h := b.call.h
 	switch {
@@ -263,7 +265,10 @@ func (l *ledger) readAgain(b *readBody) {
 	case h == nil:
 		l.forest.reads = slices.Insert(l.forest.reads, 0, b)
 	case l.holds(h):
-		h.branch.reads = slices.Insert(h.branch.reads, 0, b)
+		at, _ := slices.BinarySearchFunc(h.branch.reads, b.call.after, func(r *readBody, after uint64) int {
+			return cmp.Compare(r.call.after, after)
+		})
+		h.branch.reads = slices.Insert(h.branch.reads, at, b)
 		l.busy(h)
 	}
 }

@@ -113,6 +113,10 @@ func (a *answers) read(c *Conn, b *readBody, m *holdfastv1.TreeAnswer) {
 	if h := call.h; h != nil {
 		a.busy(h) // there is room for the next read
 	}
+	if a.overtook(call) {
+		a.readAgain(b)
+		return
+	}
 	if call.Watch != nil && err == nil && !call.settled {
 		a.watchSet(c, call, found)
 	}
@@ -133,6 +137,8 @@ func (a *answers) readRefused(c *Conn, r *window.Request, b *readBody, err error
 		if call.lagged++; call.lagged%maxLagged == 0 {
 			a.leave(c, err)
 		}
+	case route.Judge(err) == route.Final && a.overtook(call):
+		a.readAgain(b)
 	case route.Judge(err) == route.Final:
 		a.done(call, Done{Err: err})
 	case route.Judge(err) == route.Elsewhere:
@@ -141,6 +147,20 @@ func (a *answers) readRefused(c *Conn, r *window.Request, b *readBody, err error
 	default:
 		a.pause(c, r, err)
 	}
+}
+
+// overtook reports whether an answer to a read may be older than an earlier write of its session (G3): the write has
+// none, so its node has refused it for now, or with an attachment that the node serves no more, and it is sent again.
+func (a *answers) overtook(call *TreeCall) bool {
+	if call.h == nil || call.settled || !a.holds(call.h) {
+		return false
+	}
+	w := call.h.branch.queue.Oldest()
+	if w == nil {
+		return false
+	}
+	earlier, ok := w.Body.(*TreeCall)
+	return ok && earlier.after <= call.after
 }
 
 // readElsewhere handles the refusal of a session's read because c does not serve the session.

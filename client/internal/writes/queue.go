@@ -137,6 +137,19 @@ func (q *Queue) Pending() *Write {
 	return nil
 }
 
+// Oldest returns the first write that has no answer and whose caller waits; nil if there is none.
+func (q *Queue) Oldest() *Write {
+	for _, w := range q.sent {
+		if w.told == nil && !w.gaveUp {
+			return w
+		}
+	}
+	if len(q.waiting) > 0 {
+		return q.waiting[0]
+	}
+	return nil
+}
+
 // number gives the next number to the write that has waited longest (X1). It reports false if there is none, or if too
 // many are unanswered.
 func (q *Queue) number() bool {
