@@ -2,14 +2,13 @@
 package building
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"holdfast/client"
+	"holdfast/client/recipes"
 	"holdfast/fence"
 	"holdfast/session"
 	"holdfast/tree"
@@ -17,111 +16,106 @@ import (
 
 // docs/building.md shows this code; a test of test/planted keeps both the same.
 
-// whileSafe runs work while the session has a promise, and runs it again when a promise returns. It ends when work
-// returns by itself or when the session has ended.
-func whileSafe(s *client.Session, work func(context.Context) error) error {
-	for {
-		ctx := s.Context()
-		if ctx.Err() == nil {
-			if err := work(ctx); err == nil || ctx.Err() == nil {
-				return err
-			}
-		}
-		// The promise has run out, but the session may live: wait for another promise or for the session's end.
-		for s.Context().Err() != nil {
-			if _, more := <-s.Events(); !more {
-				return s.Err()
-			}
-		}
-	}
-}
-
-// enter opens the session of a candidate in an election.
-func enter(ctx context.Context, c *client.Client, election string) (*client.Session, error) {
-	return c.Open(ctx, client.SessionOptions{
-		Timeout: 10 * time.Second, Labels: map[string]string{"election": election},
+// change changes a device under a lock, whoever else wants to.
+func change(ctx context.Context, s *client.Session, d *device, value string) error {
+	const lock = "/locks/device"
+	return recipes.NewMutex(s, lock).Do(ctx, func(ctx context.Context, token tree.Stamp) error {
+		return d.set(ctx, lock, fence.Token(token), value)
 	})
 }
 
-// candidates returns the living candidates in the order in which the log opened their sessions.
-func candidates(ctx context.Context, c *client.Client, election string) ([]session.Session, error) {
-	o := client.ListOptions{Labels: map[string]string{"election": election}, Scope: session.ScopeGlobal}
-	var all []session.Session
-	for {
-		page, err := c.List(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		for _, listed := range page.Sessions {
-			all = append(all, listed.Session)
-		}
-		if page.Next == "" {
-			break
-		}
-		o.PageToken = page.Next
-	}
-	slices.SortFunc(all, func(a, b session.Session) int {
-		return cmp.Or(cmp.Compare(a.OpenedIndex, b.OpenedIndex), cmp.Compare(a.ID, b.ID))
-	})
-	return all, nil
-}
-
-// elected waits until no candidate older than own is left. It returns own as the cluster shows it.
-func elected(ctx context.Context, c *client.Client, election string, own *client.Session) (session.Session, error) {
-	for {
-		all, err := candidates(ctx, c, election)
-		if err != nil {
-			return session.Session{}, err
-		}
-		place := slices.IndexFunc(all, func(s session.Session) bool { return s.ID == own.ID() })
-		switch place {
-		case -1:
-			return session.Session{}, &session.ExpiredError{ID: own.ID()}
-		case 0:
-			return all[0], nil
-		}
-		// Each candidate watches the candidate just before it, so an end wakes one candidate.
-		if err := gone(ctx, c, all[place-1].ID, own.Done()); err != nil {
-			return session.Session{}, err
-		}
-	}
-}
-
-// gone waits until a session has ended, or until enough is closed. It asks once a second.
-func gone(ctx context.Context, c *client.Client, id session.ID, enough <-chan struct{}) error {
-	every := time.NewTicker(time.Second)
-	defer every.Stop()
-	for {
-		found, err := c.Get(ctx, id)
-		switch {
-		case errors.Is(err, session.ErrExpired): // it ended long ago: the cluster has dropped its certificate
-			return nil
-		case err != nil:
-			return err
-		case found.Certificate != nil:
-			return nil
-		}
-		select {
-		case <-every.C:
-		case <-enough:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// lead waits until s is elected, and runs work while s has a promise.
-func lead(ctx context.Context, c *client.Client, s *client.Session, election string,
-	work func(context.Context, electionFence) error,
+// lead campaigns, and works once it leads. Others find the leader by its address.
+func lead(ctx context.Context, s *client.Session, address string,
+	work func(ctx context.Context, t fence.Token) error,
 ) error {
-	own, err := elected(ctx, c, election, s)
+	led, err := recipes.NewElection(s, "/elections/jobs").Campaign(ctx, []byte(address))
 	if err != nil {
 		return err
 	}
-	return whileSafe(s, func(ctx context.Context) error {
-		return work(ctx, electionFence{opened: own.OpenedIndex, id: own.ID, attachment: s.Token().Attachment})
+	err = whileSafe(ctx, s, led.Grant, func(ctx context.Context) error { return work(ctx, fence.Token(led.Token())) })
+	if led.Err() != nil {
+		return err // it leads no more
+	}
+	return errors.Join(err, led.Resign(ctx))
+}
+
+// held is a session, or a grant of a recipe.
+type held interface {
+	Context() context.Context
+	Err() error
+}
+
+// whileSafe runs work while h is safe, and runs it again when the promise of its session has come back. It ends when
+// work returns by itself, when h is over, and with ctx.
+func whileSafe(ctx context.Context, s *client.Session, h held, work func(context.Context) error) error {
+	for h.Err() == nil {
+		safe := h.Context()
+		if safe.Err() == nil {
+			if err := work(safe); err == nil || safe.Err() == nil {
+				return err
+			}
+		}
+		if _, err := s.AwaitPromise(ctx); err != nil {
+			return err
+		}
+	}
+	return h.Err()
+}
+
+// register keeps an instance of a service registered until ctx ends, with one session after the other if it must.
+func register(ctx context.Context, c *client.Client, address string) error {
+	instance := recipes.Member{ID: address, Address: address, Labels: map[string]string{"zone": "a"}}
+	r, err := client.NewRegistrar(c, client.RegistrarOptions{
+		Session: client.SessionOptions{Timeout: 10 * time.Second},
+		Register: func(ctx context.Context, e client.Establishment) error {
+			_, err := recipes.NewGroup(e.Session.Tree(), "/services/web").Join(ctx, e.Session, instance)
+			return err
+		},
 	})
+	if err != nil {
+		return err
+	}
+	return r.Run(ctx)
+}
+
+// instances calls use with the addresses of the instances, at first and after each change, until ctx ends.
+func instances(ctx context.Context, c *client.Client, use func(addresses []string)) error {
+	view, err := recipes.NewGroup(c.Tree(), "/services/web").View(ctx)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	for {
+		changed := view.Changes()
+		var addresses []string
+		for _, m := range view.Members(map[string]string{"zone": "a"}) {
+			addresses = append(addresses, m.Address)
+		}
+		use(addresses)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if view.Err() != nil {
+			return view.Err()
+		}
+	}
+}
+
+// ends tells the ends of sessions until ctx ends.
+func ends(ctx context.Context, c *client.Client, tell func(session.Certificate)) error {
+	for e, err := range c.WatchSessions(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case e.Ended != nil:
+			tell(*e.Ended)
+		case e.Lost:
+			return fmt.Errorf("ends up to %v may be missing: list the sessions, and watch again", e.Stamp)
+		}
+	}
+	return nil
 }
 
 // lock takes a lock: an entry that ends with the session. Its token is the stamp that made the entry.
@@ -158,30 +152,4 @@ func (d *device) setAsked(ctx context.Context, in *client.Tree, lock string, t f
 		}
 		return err
 	})
-}
-
-// electionFence orders the writes of an election's leaders: by the leader's session, then by its attachment.
-type electionFence struct {
-	opened     uint64
-	id         session.ID
-	attachment uint64
-}
-
-func (f electionFence) compare(g electionFence) int {
-	return cmp.Or(cmp.Compare(f.opened, g.opened), cmp.Compare(f.id, g.id), cmp.Compare(f.attachment, g.attachment))
-}
-
-// resource is changed by leaders. It keeps the highest fence that it has seen beside its value. A database writes both
-// in one transaction.
-type resource struct {
-	highest electionFence
-	value   string
-}
-
-func (r *resource) set(f electionFence, value string) error {
-	if f.compare(r.highest) < 0 {
-		return fmt.Errorf("set %q: fence %v is below %v: another candidate leads now", value, f, r.highest)
-	}
-	r.highest, r.value = f, value
-	return nil
 }
