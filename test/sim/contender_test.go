@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/client"
+	"holdfast/test/sim/check"
 	"holdfast/test/sim/history"
 )
 
@@ -28,7 +29,9 @@ func (w *world) contender(name string, c *contest) *contender {
 }
 
 // contested reports whether the cluster has contenders: in two of seven seeds.
-func (w *world) contested() bool { return w.seed%7 == 1 || w.seed%7 == 3 }
+func (w *world) contested() bool {
+	return (w.seed%7 == 1 || w.seed%7 == 3) && !without(check.Contenders)
+}
 
 // work competes with one session after the other, until each strand has had its last turn or ctx ends.
 func (x *contender) work(ctx context.Context) {

@@ -3,10 +3,13 @@ package sim
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"holdfast/test/sim/check"
 	"holdfast/test/sim/history"
 )
 
@@ -54,8 +57,10 @@ func (w *world) population() *population {
 	}
 	shelf := &shelf{}
 	p.scribes = append(p.scribes, w.scribe("s1", shelf), w.scribe("s2", shelf))
-	desk := &desk{versions: make(map[string]int64)}
-	p.authors = append(p.authors, w.author("a1", desk), w.author("a2", desk))
+	if !without(check.Authors) {
+		desk := &desk{versions: make(map[string]int64)}
+		p.authors = append(p.authors, w.author("a1", desk), w.author("a2", desk))
+	}
 	p.wanderers = append(p.wanderers, w.wanderer("w1"))
 	if w.watched {
 		p.gardeners = append(p.gardeners, w.gardener("x1"))
@@ -73,6 +78,11 @@ func (w *world) population() *population {
 		p.wanderers = append(p.wanderers, w.wanderer("w2"))
 	}
 	return p
+}
+
+// without reports whether a run leaves some clients out.
+func without(some string) bool {
+	return slices.Contains(strings.Split(os.Getenv("WITHOUT"), ","), some)
 }
 
 // wanting returns the tenants that must be served after the last fault. sdk returns all tenants.

@@ -1,8 +1,45 @@
 package check
 
+import "slices"
+
 // Names returns the invariants that every run of more than a few seeds must put to the test, as [Result.Checked] names
 // them.
-func Names() []string {
+func Names() []string { return slices.Concat(names(), authorsNames(), contendersNames()) }
+
+// NamesWithout returns those of Names that are put to the test without some clients: [Authors], [Contenders].
+func NamesWithout(some []string) []string {
+	all := names()
+	if !slices.Contains(some, Authors) {
+		all = append(all, authorsNames()...)
+	}
+	if !slices.Contains(some, Contenders) {
+		all = append(all, contendersNames()...)
+	}
+	return all
+}
+
+// Clients that a run may leave out.
+const (
+	Authors    = "authors"
+	Contenders = "contenders"
+)
+
+func authorsNames() []string {
+	return []string{
+		"I9 replay", "I9 outcome", "I9 repeat", "I9 left", "I9 told", "I9 answered", "I9 in doubt", "I9 no effect",
+		"I9 after", "I10 number", "I10 called", "I12 end", "I13 exact", "I13 seen", "I16 whole", "D5 reap", "G3", "U3 will",
+		"I18", "blind",
+	}
+}
+
+func contendersNames() []string {
+	return []string{
+		"I15 alone", "I15 readers", "I15 permits", "I15 tokens", "I15 stored", "I15 late", "I15 holds", "I15 held",
+		"forgone", "turn", "line",
+	}
+}
+
+func names() []string {
 	return []string{
 		"I1", "I1 certificate", "I1 term", "I1 process", "I1 move", "I1 touch", "I1 word", "I1 lost",
 		"I2", "I2 silent", "I2 fail-over", "I2 commit",
@@ -16,11 +53,6 @@ func Names() []string {
 		"I9 stamp", "I9 version", "I9 refused", "I12 absent", "I13 told", "I13 shown", "I15 sequence", "R4 tree",
 		"I11", "I11 record", "I11 one-shot", "I11 one-shot waits", "I11 lost", "I13 before", "I13 view", "I13 mirror",
 		"I11 sessions",
-		"I9 replay", "I9 outcome", "I9 repeat", "I9 left", "I9 told", "I9 answered", "I9 in doubt", "I9 no effect",
-		"I9 after", "I10 number", "I10 called", "I12 end", "I13 exact", "I13 seen", "I16 whole", "D5 reap", "G3", "U3 will",
-		"I18", "blind",
-		"I15 alone", "I15 readers", "I15 permits", "I15 tokens", "I15 stored", "I15 late", "I15 holds", "I15 held",
-		"forgone", "turn", "line",
 	}
 }
 

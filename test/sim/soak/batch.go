@@ -50,7 +50,7 @@ func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
 	cmd.Dir = tmp
 	cmd.Env = append(os.Environ(),
 		fmt.Sprintf("FROM=%d", from), fmt.Sprintf("SEEDS=%d", to-from), "SEED=", "SIM_REPORT="+reports, "TMPDIR="+tmp,
-		"GOGC=400", "GOMEMLIMIT=2GiB")
+		"WITHOUT="+strings.Join(s.o.without, ","), "GOGC=400", "GOMEMLIMIT=2GiB")
 	// With all workers busy, one processor for each process costs the least. Some processes get all processors, so that
 	// their goroutines really run at the same time.
 	if from/s.o.batch%parallel != 0 {

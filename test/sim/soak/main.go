@@ -19,8 +19,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
+
+	"holdfast/test/sim/check"
 )
 
 func main() {
@@ -46,6 +49,8 @@ type options struct {
 	artifacts string
 	// binary is the simulation's test binary; "" builds it.
 	binary string
+	// without are clients that are left out.
+	without []string
 }
 
 var (
@@ -66,6 +71,15 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.json, "json", "", "write the summary to this `file` as JSON")
 	fs.StringVar(&o.artifacts, "artifacts", "soak-artifacts", "keep what failing seeds leave in this `directory`")
 	fs.StringVar(&o.binary, "binary", "", "run this test `binary` instead of building one")
+	fs.Func("without", "leave out some `clients`: authors, contenders", func(all string) error {
+		for one := range strings.SplitSeq(all, ",") {
+			if one != "" && one != check.Authors && one != check.Contenders {
+				return fmt.Errorf("%q: must be %s or %s", one, check.Authors, check.Contenders)
+			}
+			o.without = append(o.without, one)
+		}
+		return nil
+	})
 	if err := fs.Parse(args); err != nil {
 		return options{}, err
 	}
