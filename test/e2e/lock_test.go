@@ -28,7 +28,22 @@ type competition struct {
 }
 
 func (c *cluster) competition(lock string) *competition {
-	return &competition{c: c, dir: c.t.TempDir(), lock: lock}
+	c.t.Helper()
+	dir, err := os.MkdirTemp("", "holdfast-lock-")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	t := c.t
+	t.Cleanup(func() { // the kernel kills workers a moment after the command that ran them: until then they write
+		var left error
+		for by := time.Now().Add(healWithin); time.Now().Before(by); time.Sleep(20 * time.Millisecond) {
+			if left = os.RemoveAll(dir); left == nil {
+				return
+			}
+		}
+		t.Error(left)
+	})
+	return &competition{c: c, dir: dir, lock: lock}
 }
 
 // command returns a process that runs a worker under the lock. It ends with the test.
