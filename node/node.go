@@ -63,6 +63,8 @@ type Options struct {
 	Tree func(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote)
 	// Telling bounds what the node keeps to tell watches; zero values are the defaults. A simulation makes it small.
 	Telling learner.Telling
+	// Link, when set, wraps each link of this node to a leader on another node, with the stream on which its writes go.
+	Link func(Link) Link
 
 	// tested is what a test changes.
 	tested tested
@@ -73,6 +75,12 @@ type Options struct {
 	// forwards, when set, is told of the streams on which the node's writes go to leaders.
 	forwards learner.ForwardEvents
 }
+
+// Link is a node's stream to a leader, with ForwardLink the stream on which its writes go there.
+type Link = learner.ForwardingLink
+
+// ForwardLink is the stream on which a node's writes go to a leader.
+type ForwardLink = learner.ForwardLink
 
 // tested are values of a node that only a test changes.
 type tested struct {
@@ -262,6 +270,7 @@ func (n *Node) openRoles(opened *streams, space *namespace) {
 	n.roles = &roles{
 		interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, logger: n.options.Logger,
 		watchdog: n.watchdog, roster: n.roster, consensus: n.consensus, server: n.server, streams: opened, dial: n.peerDial,
+		link:       n.options.Link,
 		complaints: rate.Sometimes{Interval: complaintInterval},
 		terms: &terms{
 			cfg: n.cfg, options: n.options, view: n.view, consensus: n.consensus, server: n.server, streams: opened,

@@ -35,6 +35,8 @@ type roles struct {
 	terms     *terms
 	// dial returns how the peer port at an address is dialled.
 	dial func(address string) dial.PeerConfig
+	// link wraps links to leaders; nil: nothing does.
+	link func(Link) Link
 	// complaints bounds the log lines about roles that end.
 	complaints rate.Sometimes
 }
@@ -104,8 +106,12 @@ func (r *roles) follow(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, link.Close()) }()
-	return r.server.Follow(peerLink{link})
+	var to Link = peerLink{link}
+	if r.link != nil {
+		to = r.link(to)
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	return r.server.Follow(to)
 }
 
 // watchLeader returns when Raft names another leader, or this node stalls.

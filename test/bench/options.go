@@ -27,9 +27,10 @@ func parse(args []string, errs io.Writer) (options, error) {
 	flags.SetOutput(errs)
 	flags.StringVar(&o.works, "works", "", "works to play, separated by commas: "+
 		strings.Join(names(play.All()), ",")+"; empty plays all but needless")
-	flags.StringVar(&o.peers, "peers", "bin/node,sdk:bin/node,zookeeper,etcd", "systems, separated by commas: the path "+
-		"of a node of Holdfast, or NAME=PATH; the same behind sdk: to use it through the Go SDK; zookeeper; etcd. Peers "+
-		"that are not installed are left out")
+	flags.StringVar(&o.peers, "peers", "bin/node,sdk:bin/node,zookeeper,kazoo,etcd",
+		"systems, separated by commas: the path of a node of Holdfast, or NAME=PATH; the same behind sdk: to use it through "+
+			"the Go SDK; zookeeper; kazoo, which is ZooKeeper through that client, for locks; etcd. Peers that are not "+
+			"installed are left out")
 	flags.IntVar(&o.runs, "runs", 3, "plays of each work with each system")
 	flags.Float64Var(&o.how.Scale, "scale", 1, "multiplies numbers of sessions and requests")
 	flags.IntVar(&o.how.Sessions, "sessions", 1_000_000, "sessions of the work full-leader-killed")
@@ -94,7 +95,7 @@ func (o options) systems() ([]system.System, error) {
 		switch {
 		case err == nil:
 			all = append(all, s)
-		case entry == "zookeeper" || entry == "etcd":
+		case entry == "zookeeper" || entry == "kazoo" || entry == "etcd":
 			o.how.Log("%s is left out: %v", entry, err)
 		default:
 			return nil, err
@@ -108,6 +109,8 @@ func (o options) system(entry string) (is system.System, needs string) {
 	switch entry {
 	case "zookeeper":
 		return system.ZooKeeper{Jar: o.jar}, o.jar
+	case "kazoo":
+		return system.Kazoo{ZooKeeper: system.ZooKeeper{Jar: o.jar}}, system.KazooFile
 	case "etcd":
 		return system.Etcd{Program: o.etcd}, o.etcd
 	}

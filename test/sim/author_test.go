@@ -66,7 +66,10 @@ type author struct {
 }
 
 func (w *world) author(name string, d *desk) *author {
-	return &author{tenant: w.tenant(name), desk: d, waits: make(map[uint64]history.Event)}
+	x := w.absent(name)
+	x.digests = []string{password(name)}
+	x.start(w.Host(name))
+	return &author{tenant: x, desk: d, waits: make(map[uint64]history.Event)}
 }
 
 // hand is a session in an author's hands.
@@ -250,12 +253,12 @@ func (x *author) learn(path string, o tree.Outcome) {
 func (x *author) find(ctx context.Context, h hand) {
 	ctx, cancel := x.patiently(ctx)
 	defer cancel()
-	e := history.Entry{Linearizable: x.draw(2) == 0, Exists: true, Handle: h.number}
+	e := history.Entry{Linearizable: x.draw(2) == 0, Exists: true, Handle: h.number, As: x.known()}
 	asked, t := x.w.record.Now(), h.Tree()
 	var err error
 	switch x.draw(5) {
 	case 0, 1, 2:
-		e.Path = []string{x.register(), x.blindPath()}[x.draw(2)]
+		e.Path = []string{x.register(), x.blindPath(), x.locked()}[x.draw(3)]
 		var found client.Entry
 		found, err = t.Get(ctx, e.Path, how(e.Linearizable)...)
 		e.Data, e.Stat, e.Stamp = string(found.Data), found.Stat, found.Stamp
@@ -265,7 +268,7 @@ func (x *author) find(ctx context.Context, h hand) {
 			e.Exists, err = false, nil
 		}
 	case 3:
-		e.Path, e.Lists = []string{deskPath, deskPath + "/line", deskPath + "/own"}[x.draw(3)], true
+		e.Path, e.Lists = []string{deskPath, deskPath + "/line", deskPath + "/own", vaultPath}[x.draw(4)], true
 		var found client.Children
 		found, err = t.ListPage(ctx, e.Path, client.Listing{PageSize: tree.MaxPage}, how(e.Linearizable)...)
 		for _, c := range found.Children {
@@ -282,6 +285,9 @@ func (x *author) find(ctx context.Context, h hand) {
 			how(e.Linearizable)...)
 		e.Names, e.Stamp = found.Paths, found.Stamp
 	}
+	if errors.Is(err, &tree.RefusedError{Code: tree.NoPermission}) {
+		e.Denied, err = true, nil
+	}
 	if err == nil {
 		x.w.record.Add(history.Event{Kind: history.Found, Who: x.name, ID: h.ID(), Asked: asked, Entry: &e})
 	}
@@ -290,7 +296,7 @@ func (x *author) find(ctx context.Context, h hand) {
 // whole returns the whole tree of a node, in the order of the paths.
 func (w *world) whole(now tree.Frozen) []history.Leaf {
 	stat, _ := now.Stat(tree.Root)
-	all := w.leaves(now.As(nil), []history.Leaf{{Path: tree.Root, Stat: stat}})
+	all := w.leaves(now.As(everything()), []history.Leaf{{Path: tree.Root, Stat: stat}})
 	slices.SortFunc(all, func(a, b history.Leaf) int { return cmp.Compare(a.Path, b.Path) })
 	return all
 }

@@ -16,6 +16,8 @@ import (
 type contender struct {
 	*tenant
 	contest *contest
+	// strands are what it does with each session, all at once.
+	strands []strand
 	// last is closed when the last fault is over: then each strand takes one more turn and rests. done is closed when
 	// all have had theirs.
 	last, done chan struct{}
@@ -24,8 +26,16 @@ type contender struct {
 	goes    chan struct{} // guarded by running; closed when the frozen process goes on, nil while it runs
 }
 
+// strand is what a contender does again and again until ctx or the session ends. After the last fault it takes one more
+// turn, and reports that it has had it.
+type strand func(ctx context.Context, s *client.Session) bool
+
 func (w *world) contender(name string, c *contest) *contender {
-	return &contender{tenant: w.tenant(name), contest: c, last: make(chan struct{}), done: make(chan struct{})}
+	x := &contender{tenant: w.tenant(name), contest: c, last: make(chan struct{}), done: make(chan struct{})}
+	for _, p := range prizes() {
+		x.strands = append(x.strands, func(ctx context.Context, s *client.Session) bool { return x.strive(ctx, s, p) })
+	}
+	return x
 }
 
 // contested reports whether the cluster has contenders: in two of seven seeds.
@@ -35,7 +45,7 @@ func (w *world) contested() bool {
 
 // work competes with one session after the other, until each strand has had its last turn or ctx ends.
 func (x *contender) work(ctx context.Context) {
-	owed := prizes()
+	owed := x.strands
 	for ctx.Err() == nil {
 		s := x.open(ctx, 30*time.Second)
 		if s == nil {
@@ -52,24 +62,24 @@ func (x *contender) work(ctx context.Context) {
 	}
 }
 
-// compete competes for prizes with a session, for a while or until the session ends. It returns those of which no
-// strand has had its last turn.
-func (x *contender) compete(ctx context.Context, s *client.Session, all []prize) (owed []prize) {
+// compete runs strands with a session, for a while or until the session ends. It returns those that have not had their
+// last turn.
+func (x *contender) compete(ctx context.Context, s *client.Session, all []strand) (owed []strand) {
 	striving, end := context.WithCancel(ctx)
 	defer end()
 	var strands sync.WaitGroup
 	had := make([]bool, len(all))
-	for i, p := range all {
-		strands.Go(func() { had[i] = x.strive(striving, s, p) })
+	for i, one := range all {
+		strands.Go(func() { had[i] = one(striving, s) })
 	}
 	finished := make(chan struct{})
 	go func() { strands.Wait(); close(finished) }()
 	x.accompany(ctx, s, finished)
 	end()
 	<-finished
-	for i, p := range all {
+	for i, one := range all {
 		if !had[i] {
-			owed = append(owed, p)
+			owed = append(owed, one)
 		}
 	}
 	return owed

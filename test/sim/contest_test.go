@@ -40,6 +40,9 @@ func prizes() []prize {
 	}
 }
 
+// guarded is how many resources there are at most.
+const guarded = 10_000
+
 // contest is what all contenders of a cluster share: the resources behind a guard, which they write to while they hold
 // something.
 type contest struct {
@@ -48,7 +51,7 @@ type contest struct {
 	calls atomic.Int64
 }
 
-func (w *world) contest() *contest { return &contest{w: w, guard: fence.NewGuard(len(prizes()))} }
+func (w *world) contest() *contest { return &contest{w: w, guard: fence.NewGuard(guarded)} }
 
 // turn is one call for a grant, and what becomes of it.
 type turn struct {
@@ -69,11 +72,7 @@ type turn struct {
 func (x *contender) strive(ctx context.Context, s *client.Session, p prize) bool {
 	for ctx.Err() == nil && s.Err() == nil {
 		x.runs()
-		t := &turn{x: x, s: s, quick: x.isLast()}
-		t.claim = history.Claim{
-			Name:   fmt.Sprintf("%s/%d", x.name, x.contest.calls.Add(1)),
-			Recipe: p.recipes[x.draw(len(p.recipes))], Path: p.path,
-		}
+		t := x.turn(s, p.recipes[x.draw(len(p.recipes))], p.path)
 		if t.ask(ctx) {
 			t.hold(ctx)
 			if t.quick {
@@ -83,6 +82,12 @@ func (x *contender) strive(ctx context.Context, s *client.Session, p prize) bool
 		t.pause(ctx, x.between(100*time.Millisecond, 1500*time.Millisecond))
 	}
 	return false
+}
+
+// turn begins a turn.
+func (x *contender) turn(s *client.Session, recipe, path string) *turn {
+	name := fmt.Sprintf("%s/%d", x.name, x.contest.calls.Add(1))
+	return &turn{x: x, s: s, quick: x.isLast(), claim: history.Claim{Name: name, Recipe: recipe, Path: path}}
 }
 
 // record records an event of the turn.
@@ -97,7 +102,7 @@ func (t *turn) record(k history.Kind, change func(*history.Event)) {
 
 // ask asks for a grant, and reports whether it was given. Some calls have little patience, and some wait for nobody.
 func (t *turn) ask(ctx context.Context) bool {
-	asking, cancel := t.patience(ctx)
+	asking, cancel := t.x.patience(ctx, t.quick)
 	defer cancel()
 	hasty := !t.quick && t.x.draw(6) == 0
 	t.record(history.Awaits, nil)
@@ -105,6 +110,10 @@ func (t *turn) ask(ctx context.Context) bool {
 	if err == nil {
 		t.claim.Token = t.grant.Token()
 		t.record(history.Granted, nil)
+		if t.claim.Recipe == check.Queue {
+			t.claim.Recipe, t.claim.Path = check.Item, t.grant.Path()
+			t.record(history.Granted, nil)
+		}
 		return true
 	}
 	t.record(history.Forgoes, func(e *history.Event) {
@@ -116,15 +125,17 @@ func (t *turn) ask(ctx context.Context) bool {
 }
 
 // patience draws how long a call waits. After the last fault it waits for its turn.
-func (t *turn) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	if t.quick {
+func (x *contender) patience(ctx context.Context, quick bool) ( //nolint:revive // flag-parameter: a turn is the last
+	context.Context, context.CancelFunc,
+) {
+	if quick {
 		return context.WithCancel(ctx)
 	}
-	switch t.x.draw(8) {
+	switch x.draw(8) {
 	case 0:
-		return context.WithTimeout(ctx, t.x.between(time.Millisecond, 20*time.Millisecond))
+		return context.WithTimeout(ctx, x.between(time.Millisecond, 20*time.Millisecond))
 	case 1:
-		return context.WithTimeout(ctx, t.x.between(20*time.Millisecond, 4*time.Second))
+		return context.WithTimeout(ctx, x.between(20*time.Millisecond, 4*time.Second))
 	default:
 		return context.WithCancel(ctx)
 	}
@@ -137,6 +148,8 @@ func (t *turn) call(ctx context.Context, hasty bool) error {
 	switch t.claim.Recipe {
 	case check.Semaphore:
 		return t.acquire(ctx, hasty)
+	case check.Queue:
+		return t.take(ctx)
 	case check.Election:
 		var l *recipes.Leadership
 		if l, err = recipes.NewElection(t.s, t.claim.Path).Campaign(ctx, []byte(t.claim.Name)); err == nil {
@@ -226,7 +239,11 @@ func (t *turn) work(ctx context.Context) {
 
 // look reports whether the grant's context lives, and records when each of its contexts ends.
 func (t *turn) look() bool {
-	now := t.grant.Context()
+	return t.sees(t.grant.Context())
+}
+
+// sees is look for a context.
+func (t *turn) sees(now context.Context) bool {
 	if now.Err() != nil {
 		return false
 	}
@@ -289,18 +306,26 @@ func (t *turn) cede(ctx context.Context) {
 func (c *contest) conclude(ctx context.Context, all []*contender) {
 	ctx, cancel := context.WithTimeout(ctx, bounds(len(c.w.names)).Turn)
 	defer cancel()
-	for _, x := range all {
-		select {
-		case <-x.done:
-		case <-ctx.Done():
-			return
-		}
+	if !allDone(ctx, all) {
+		return
 	}
 	for _, p := range prizes() {
 		for _, path := range p.lines {
 			c.empty(ctx, all[0], path)
 		}
 	}
+}
+
+// allDone waits until all contenders have had their last turns. It reports false if ctx ends first.
+func allDone(ctx context.Context, all []*contender) bool {
+	for _, x := range all {
+		select {
+		case <-x.done:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // empty waits until nobody stands in a line, and records whether somebody is left.

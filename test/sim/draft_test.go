@@ -13,7 +13,8 @@ func (x *author) will(tag uint64) tree.Will {
 	will := tree.Will{OnClose: x.draw(2) == 0}
 	if x.draw(4) > 0 {
 		will.Transaction.Then = []tree.Op{tree.Set{
-			Path: x.register(), Version: tree.Any, Data: fmt.Appendf(nil, "the will of %d", tag),
+			Path: []string{x.register(), x.locked()}[x.draw(2)], Version: tree.Any,
+			Data: fmt.Appendf(nil, "the will of %d", tag),
 		}}
 	}
 	return will
@@ -34,6 +35,14 @@ func (x *author) draft(h hand, tag uint64) (tree.Transaction, string) {
 	if x.draw(4) == 0 {
 		op, about := x.blindly(data)
 		t.Then = []tree.Op{op}
+		return t, about
+	}
+	if x.draw(5) == 0 {
+		var about string
+		t.Then, about = x.privately(data)
+		if x.draw(4) == 0 {
+			t.If = append(t.If, tree.Condition{Path: about, Property: tree.Exists, Is: tree.Equal, Value: 1})
+		}
 		return t, about
 	}
 	switch x.draw(15) {

@@ -33,6 +33,8 @@ type population struct {
 	streamers []*streamer
 	// contenders use the recipes, in clusters that have them.
 	contenders []*contender
+	// workers work together by the other recipes, in clusters that have them.
+	workers []*worker
 	// impatient ends the last waits of mortals.
 	impatient context.CancelFunc
 	lives     sync.WaitGroup
@@ -73,6 +75,12 @@ func (w *world) population() *population {
 			p.contenders = append(p.contenders, w.contender(fmt.Sprintf("p%d", i+1), c))
 		}
 	}
+	if w.staffed() {
+		y := w.yard()
+		for i := range workers {
+			p.workers = append(p.workers, w.worker(fmt.Sprintf("q%d", i+1), y))
+		}
+	}
 	if len(w.readOnly) > 0 {
 		p.readers = append(p.readers, w.librarian("r1", true), w.librarian("r2", true), w.librarian("r3", false))
 		p.wanderers = append(p.wanderers, w.wanderer("w2"))
@@ -102,8 +110,17 @@ func (p *population) wanting() []*tenant {
 			all = append(all, x.tenant)
 		}
 	}
-	for _, x := range p.contenders {
+	for _, x := range p.strivers() {
 		all = append(all, x.tenant)
+	}
+	return all
+}
+
+// strivers returns contenders and workers.
+func (p *population) strivers() []*contender {
+	all := slices.Clone(p.contenders)
+	for _, x := range p.workers {
+		all = append(all, x.contender)
 	}
 	return all
 }
@@ -164,7 +181,7 @@ func (p *population) callers() []string {
 	for _, x := range p.streamers {
 		names = append(names, x.name)
 	}
-	for _, x := range p.contenders {
+	for _, x := range p.strivers() {
 		names = append(names, x.name)
 	}
 	return names
@@ -217,7 +234,7 @@ func (p *population) begin(ctx context.Context) {
 	for _, x := range p.streamers {
 		p.lives.Go(func() { x.work(ctx) })
 	}
-	for _, x := range p.contenders {
+	for _, x := range p.strivers() {
 		p.lives.Go(func() { x.work(ctx) })
 	}
 }
@@ -230,7 +247,10 @@ func (p *population) want() {
 	for _, g := range p.unattached() {
 		g.w.record.Add(history.Event{Kind: history.Wants, Who: g.name})
 	}
-	for _, x := range p.contenders {
+	for _, x := range p.workers {
+		x.owe()
+	}
+	for _, x := range p.strivers() {
 		close(x.last)
 	}
 }
@@ -255,6 +275,9 @@ func (p *population) testify(ctx context.Context) {
 	}
 	if len(p.contenders) > 0 {
 		all.Go(func() { p.contenders[0].contest.conclude(ctx, p.contenders) })
+	}
+	if len(p.workers) > 0 {
+		all.Go(func() { p.workers[0].yard.conclude(ctx, p.workers) })
 	}
 	all.Wait()
 }

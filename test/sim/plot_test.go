@@ -70,7 +70,7 @@ func (p *process) grew(index uint64, now tree.Frozen, changes []tree.Change) {
 		return
 	}
 	var entries []history.Leaf
-	view := now.As(nil)
+	view := now.As(everything())
 	if stat, exists, err := view.Exists(plotPath); err != nil {
 		p.w.failf("%s: look at its own tree: %v", p.name, err)
 	} else if exists {

@@ -104,6 +104,7 @@ func (p *process) live(ctx context.Context) {
 		Clock:         w.wallClock(p.name),
 		Runs:          w.runs(p.name),
 		CommitTimeout: w.commitTimeout(),
+		Link:          w.between(p.name),
 		Applied:       p.applied,
 		Heard: func(term uint64, from session.Node, sent time.Time) {
 			p.note(history.Event{Kind: history.Heard, Who: p.name, Node: from, Term: term, Asked: w.record.Since(sent)})

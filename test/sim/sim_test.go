@@ -170,7 +170,7 @@ func run(t *testing.T, r *report) {
 	}
 	p := w.population()
 	w.clients, w.callers = p.names(), p.callers()
-	links, hiccups, lags := w.badLinks(), w.hiccups(), w.lagging()
+	links, hiccups, lags := w.badLinks(), w.hiccups(), slices.Concat(w.lagging(), w.crossing())
 	beside, after := w.successions()
 
 	running, stop := context.WithCancel(context.Background())
@@ -222,6 +222,17 @@ func (w *world) lagging() []faults.Fault {
 		return nil
 	}
 	return faults.Lags(w.stream("lags"), len(w.names))
+}
+
+// crosses says whether a seed has nodes whose streams to the leader overtake each other: every fourth from 3 on.
+func (w *world) crosses() bool { return w.seed%4 == 3 }
+
+// crossing draws them, with separate draws like badLinks.
+func (w *world) crossing() []faults.Fault {
+	if !w.crosses() {
+		return nil
+	}
+	return faults.Crossings(w.stream("crossing"), len(w.names))
 }
 
 // successions draws faults of a leader's succession: for one seed of five beside the plan, unless it has calm spells,

@@ -30,6 +30,8 @@ type tenant struct {
 	local float64
 	// readOnly allows read-only nodes. Some of its sessions then live for longer than a node takes to become read-only.
 	readOnly bool
+	// digests are the names and passwords by which access lists know it.
+	digests []string
 
 	mu   sync.Mutex
 	rand *rand.Rand                   // guarded by mu
@@ -53,7 +55,7 @@ func (x *tenant) start(host *simnet.Host) {
 	c, err := client.New(client.Config{
 		Instance: x.instance, Endpoints: x.w.endpoints(), Dial: host.Dial, Logger: x.w.logs.logger(x.name),
 		Rand:     x.w.stream(x.name + " waits"),
-		ReadOnly: x.readOnly,
+		ReadOnly: x.readOnly, Digests: x.digests,
 	})
 	if err != nil {
 		x.w.t.Fatal(err)

@@ -37,7 +37,8 @@ type world struct {
 	// before any node starts.
 	eager bool
 	// readOnly are the nodes whose setting read_only is on. Set before any node starts.
-	readOnly map[string]bool
+	readOnly  map[string]bool
+	crossings *crossings
 	// others counts the goroutines that outlive their starters: processes that end, and supervisors.
 	others sync.WaitGroup
 	// closing is closed when the run ends. Nothing is started after that.
@@ -91,6 +92,7 @@ func newWorld(t *testing.T, r *report) *world {
 		knows:   make(map[session.ID]bool),
 	}
 	w.Seed(r.Seed)
+	w.crossings = newCrossings(w.stream("crossings"))
 	for i := range r.Nodes {
 		name := fmt.Sprintf("n%d", i+1)
 		w.names = append(w.names, name)
@@ -172,6 +174,7 @@ func (w *world) config(name, dir string) config.Config {
 	// The network of a killed node is gone, so nothing of its orderly stop gets out. Raft ends after its last dial.
 	cfg.ShutdownTimeout = 5 * time.Second
 	cfg.Sessions.Local = w.locals()
+	cfg.Tree.OpenQuotas = true
 	if w.eager {
 		cfg.Raft.SnapshotInterval, cfg.Raft.SnapshotThreshold, cfg.Raft.TrailingLogs = 5*time.Second, 20, 4
 		if w.seed%3 == 2 { // the log reaches back to the snapshot before the newest, so a node can do without the newest

@@ -2,9 +2,15 @@
 package whole
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"net/http"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -119,4 +125,40 @@ func (c *Cluster) Apart() (heal func()) {
 	}
 	each(c.Cut)
 	return func() { each(c.Heal) }
+}
+
+// Sum adds up a metric without labels over all nodes.
+func (c *Cluster) Sum(name string) (sum int) {
+	c.T.Helper()
+	web := &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return c.Host("operator").Dial(ctx, address)
+		},
+		DisableKeepAlives: true,
+	}
+	for _, n := range c.Names {
+		value, err := metric(&http.Client{Transport: web}, "http://"+n+":7403/metrics", name)
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		sum += value
+	}
+	return sum
+}
+
+// metric reads a metric without labels from a page.
+func metric(web *http.Client, url, name string) (int, error) {
+	answer, err := web.Get(url) //nolint:noctx // nothing on a page waits
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			n, err := strconv.ParseFloat(value, 64)
+			return int(n), err
+		}
+	}
+	return 0, errors.Join(fmt.Errorf("%s: no metric %s", url, name), lines.Err())
 }

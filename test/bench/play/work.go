@@ -42,6 +42,8 @@ type Work struct {
 	Figures []Figure
 	// Apart says that the work is played only when it is named: it takes long, and compares nothing.
 	Apart bool
+	// locks says that the work contends for locks.
+	locks bool
 	// bound is how long the work may take at the scale of 1.
 	bound time.Duration
 	// needs says whether the work can be played through a connection; nil is through any.
@@ -89,6 +91,9 @@ func (s *stage) many(n int) int {
 // Play starts a cluster in dir, does the work, stops the cluster, and returns the figures by their keys. The error is
 // errors.ErrUnsupported when the system has no such work.
 func (w Work) Play(ctx context.Context, of system.System, dir string, o Options) (map[string]float64, error) {
+	if _, only := of.(system.LocksOnly); only && !w.locks {
+		return nil, errors.ErrUnsupported
+	}
 	bound := time.Duration(float64(w.bound) * max(1, o.Scale))
 	if w.Apart {
 		bound += o.Trouble.Length
@@ -143,6 +148,6 @@ func All() []Work {
 	return []Work{
 		openWork(), floodWork(), idleWork(), crowdWork(), memoryWork(), killWork(), freezeWork(), moveWork(),
 		resumeWork(), fullWork(), stormWork(), touchWork(), followerWork(), createWork(), readWork(), eventWork(),
-		ephemeralWork(), needlessWork(),
+		ephemeralWork(), lockWork(), lineWork(), needlessWork(),
 	}
 }

@@ -38,7 +38,7 @@ func (e Etcd) Start(ctx context.Context, dir string) (Cluster, error) {
 	for i := range size {
 		members = append(members, fmt.Sprintf("n%d=http://%s", i+1, ports[2*i+1]))
 	}
-	c := &etcdCluster{conns: map[int]*grpc.ClientConn{}}
+	c := &etcdCluster{program: program, conns: map[int]*grpc.ClientConn{}}
 	if c.servers, err = start(dir, func(i int, own string) (proc.Spec, error) {
 		url, peer := "http://"+ports[2*i], "http://"+ports[2*i+1]
 		c.addresses = append(c.addresses, ports[2*i])
@@ -57,6 +57,7 @@ func (e Etcd) Start(ctx context.Context, dir string) (Cluster, error) {
 // etcdCluster is a cluster of etcd.
 type etcdCluster struct {
 	servers
+	program   string
 	addresses []string
 	mu        sync.Mutex
 	// conns are for questions to the servers, not for load; guarded by mu.
@@ -105,6 +106,24 @@ func (c *etcdCluster) Leader(ctx context.Context) (int, error) {
 // Connect makes a client of one server.
 func (c *etcdCluster) Connect(ctx context.Context, server int) (Conn, error) {
 	return newEtcdConn(ctx, c.addresses[server])
+}
+
+// Contest starts a process with clients of etcd's own module and its recipe, package concurrency.
+func (c *etcdCluster) Contest(ctx context.Context, servers []int) (Contest, error) {
+	return runProgram(ctx, []string{c.program, "contend"}, places(c.addresses, servers))
+}
+
+// Entries asks the leader.
+func (c *etcdCluster) Entries(ctx context.Context) (uint64, error) {
+	leader, err := c.Leader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	conn, err := c.conn(leader)
+	if err != nil {
+		return 0, err
+	}
+	return etcdIndex(ctx, conn)
 }
 
 // Live reads the servers' metrics.

@@ -138,6 +138,16 @@ func etcdStatus(ctx context.Context, conn *grpc.ClientConn) (self, leader int64,
 	return self, leader, err
 }
 
+// etcdIndex returns the index of the newest entry that a server knows to be committed: 5 in its status.
+func etcdIndex(ctx context.Context, conn *grpc.ClientConn) (uint64, error) {
+	var answer raw
+	if err := conn.Invoke(ctx, etcdState, numbers(), &answer); err != nil {
+		return 0, err
+	}
+	index, err := number(answer, 5)
+	return uint64(index), err //nolint:gosec // its bits
+}
+
 // etcdCount returns the number of leases that a server knows.
 func etcdCount(ctx context.Context, conn *grpc.ClientConn) (count int, err error) {
 	var answer raw

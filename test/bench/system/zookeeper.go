@@ -82,6 +82,19 @@ type ensemble struct {
 
 // mode asks a server what it is: leader or follower.
 func (e *ensemble) mode(ctx context.Context, i int) (string, error) {
+	answer, err := e.report(ctx, i)
+	if err != nil {
+		return "", err
+	}
+	if _, mode, ok := strings.Cut(answer, "Mode: "); ok {
+		mode, _, _ = strings.Cut(mode, "\n")
+		return mode, nil
+	}
+	return "", fmt.Errorf("server %d: %s", i+1, strings.TrimSpace(answer))
+}
+
+// report asks a server for what it says of itself.
+func (e *ensemble) report(ctx context.Context, i int) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var d net.Dialer
@@ -97,14 +110,7 @@ func (e *ensemble) mode(ctx context.Context, i int) (string, error) {
 		return "", err
 	}
 	answer, err := io.ReadAll(io.LimitReader(conn, pageBytes))
-	if err != nil {
-		return "", err
-	}
-	if _, mode, ok := strings.Cut(string(answer), "Mode: "); ok {
-		mode, _, _ = strings.Cut(mode, "\n")
-		return mode, nil
-	}
-	return "", fmt.Errorf("server %d: %s", i+1, strings.TrimSpace(string(answer)))
+	return string(answer), err
 }
 
 func (e *ensemble) healthy(ctx context.Context) error {

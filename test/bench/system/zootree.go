@@ -30,6 +30,8 @@ func zooError(code int32) error {
 		return nil
 	case zooNoNode:
 		return ErrNoEntry
+	case zooNodeExists:
+		return errEntryExists
 	default:
 		return fmt.Errorf("refused: ZooKeeper's code %d", code)
 	}

@@ -1,7 +1,8 @@
 // Package plain is the tree as a map: what a transaction, the end of a session and a Reap do to it, said as plainly as
-// rules D, W, U and F of docs/tree.md say it. It shares no code with package store. A checker replays a log on it.
+// rules D, W, U, P and F of docs/tree.md say it. It shares no code with package store. A checker replays a log on it.
 //
-// It knows neither permissions nor quotas nor limits: who replays a log that uses them must not expect their refusals.
+// It knows no limits but those of permissions and quotas: who replays a log that meets others must not expect their
+// refusals. Nor does it show what a quota has counted.
 package plain
 
 import (
@@ -18,6 +19,10 @@ import (
 // Tree is the tree. Not safe for concurrent use.
 type Tree struct {
 	nodes map[string]*Node
+	// OpenQuotas lets others than Super write quotas. It is set before the first change.
+	OpenQuotas bool
+	// limits are all paths that have ever been those of a quota's limits.
+	limits []string
 	// undo has what the paths changed by a transaction under way were before; nil for no entry.
 	undo []former
 	// changes are what watches see of what is under way.
@@ -31,6 +36,8 @@ type Node struct {
 	// Stat has neither wall-clock times, nor Due, nor ChildrenVersion; Due returns the due time, Shown all but the times.
 	Stat tree.Stat
 	Data []byte
+	// ACL is the entry's own list; nil: it has that of the nearest entry above with one (P2).
+	ACL tree.ACL
 	// creates counts the children that there ever were. life is the TTL or the lock-delay, due when the entry ends by
 	// itself on the log clock; 0 for never.
 	creates   int64
@@ -48,6 +55,14 @@ type At struct {
 	// Clock is the log clock. Session is the owner of new ephemerals; 0 for a will.
 	Clock   time.Duration
 	Session uint64
+	// Principals are whom the session's node has vouched for (P1).
+	Principals []tree.Principal
+}
+
+// Will is what a session leaves, with the principals of when it wrote that (U3).
+type Will struct {
+	Transaction tree.Transaction
+	Principals  []tree.Principal
 }
 
 // New returns the tree as it begins (W8).
@@ -58,6 +73,9 @@ func New(stamp tree.Stamp) *Tree {
 		one := &Node{Stat: stat}
 		if path != tree.QuotaPath {
 			one.creates, one.Stat.Children = 1, 1
+		}
+		if path == tree.Root {
+			one.ACL = tree.Open()
 		}
 		t.nodes[path] = one
 		t.touched = append(t.touched, path)
@@ -101,6 +119,13 @@ func byDepth(a, b string) int {
 
 // Do carries out a transaction (W6): all of it, or nothing.
 func (t *Tree) Do(at At, x tree.Transaction) (tree.Outcome, []tree.Change) {
+	for _, c := range x.If {
+		if !t.May(c.Path, tree.Read, at.Principals) {
+			return tree.Outcome{
+				Refused: &tree.RefusedError{Code: tree.NoPermission, Verb: "compare", Path: c.Path}, At: -1,
+			}, nil
+		}
+	}
 	outcome := tree.Outcome{Else: !t.hold(x.If)}
 	ops := x.Then
 	if outcome.Else {
@@ -188,8 +213,11 @@ func (t *Tree) one(at At, op tree.Op) (tree.OpOutcome, tree.Code) {
 	case tree.DeleteTree:
 		return t.removeTree(at, op)
 	case tree.SetACL:
-		return t.setACL(op)
+		return t.setACL(at, op)
 	case tree.Check:
+		if !t.May(op.Path, tree.Read, at.Principals) {
+			return tree.OpOutcome{}, tree.NoPermission
+		}
 		_, code := t.existing(op.Path, op.Version)
 		return tree.OpOutcome{}, code
 	default:
@@ -197,6 +225,7 @@ func (t *Tree) one(at At, op tree.Op) (tree.OpOutcome, tree.Code) {
 	}
 }
 
+// existing returns the entry at path if it has the version.
 func (t *Tree) existing(path string, version int64) (*Node, tree.Code) {
 	n := t.nodes[path]
 	switch {
@@ -223,21 +252,29 @@ func (t *Tree) create(at At, c tree.Create) (tree.OpOutcome, tree.Code) {
 		}
 	}
 	parent, path := t.nodes[above], c.Path
-	if parent == nil {
+	switch {
+	case parent == nil:
 		return tree.OpOutcome{}, tree.NoParent
+	case parent.Stat.Kind == tree.Ephemeral || parent.Stat.Kind == tree.Lingering:
+		return tree.OpOutcome{}, tree.EphemeralParent
+	case !t.May(above, tree.CreateChild, at.Principals):
+		return tree.OpOutcome{}, tree.NoPermission
 	}
 	if c.Sequential {
 		path += fmt.Sprintf("%010d", parent.creates)
 	}
 	switch {
-	case parent.Stat.Kind == tree.Ephemeral || parent.Stat.Kind == tree.Lingering:
-		return tree.OpOutcome{}, tree.EphemeralParent
 	case t.nodes[path] != nil:
 		return tree.OpOutcome{}, tree.NodeExists
 	case c.Kind == tree.Ephemeral && at.Session == 0:
 		return tree.OpOutcome{}, tree.Reserved
+	case t.guarded(at, path):
+		return tree.OpOutcome{}, tree.NoPermission
 	}
-	one := &Node{Data: c.Data, Stat: tree.Stat{
+	if code := t.room(path, 1, len(c.Data), c.Data); code != 0 {
+		return tree.OpOutcome{}, code
+	}
+	one := &Node{Data: c.Data, ACL: c.ACL, Stat: tree.Stat{
 		Created: at.Stamp, Modified: at.Stamp, ChildrenModified: at.Stamp, Kind: c.Kind,
 	}}
 	switch c.Kind {
@@ -260,7 +297,16 @@ func (t *Tree) create(at At, c tree.Create) (tree.OpOutcome, tree.Code) {
 }
 
 func (t *Tree) set(at At, s tree.Set) (tree.OpOutcome, tree.Code) {
-	if _, code := t.existing(s.Path, s.Version); code != 0 {
+	was, code := t.existing(s.Path, tree.Any)
+	switch {
+	case code != 0:
+		return tree.OpOutcome{}, code
+	case t.guarded(at, s.Path) || !t.May(s.Path, tree.Write, at.Principals):
+		return tree.OpOutcome{}, tree.NoPermission
+	case s.Version != tree.Any && s.Version != was.Stat.Version:
+		return tree.OpOutcome{}, tree.BadVersion
+	}
+	if code := t.room(s.Path, 0, len(s.Data)-len(was.Data), s.Data); code != 0 {
 		return tree.OpOutcome{}, code
 	}
 	now := t.edit(s.Path, func(n *Node) {
@@ -274,109 +320,23 @@ func (t *Tree) set(at At, s tree.Set) (tree.OpOutcome, tree.Code) {
 	return tree.OpOutcome{Stat: now.Shown()}, 0
 }
 
-func (t *Tree) setACL(s tree.SetACL) (tree.OpOutcome, tree.Code) {
+func (t *Tree) setACL(at At, s tree.SetACL) (tree.OpOutcome, tree.Code) {
 	n, code := t.existing(s.Path, tree.Any)
 	switch {
 	case code != 0:
 		return tree.OpOutcome{}, code
 	case s.ACL == nil && s.Path == tree.Root:
 		return tree.OpOutcome{}, tree.Reserved
+	case t.guarded(at, s.Path) || !t.May(s.Path, tree.Admin, at.Principals):
+		return tree.OpOutcome{}, tree.NoPermission
 	case s.Version != tree.Any && s.Version != n.Stat.ACLVersion:
 		return tree.OpOutcome{}, tree.BadVersion
 	}
-	return tree.OpOutcome{Stat: t.edit(s.Path, func(n *Node) { n.Stat.ACLVersion++ }).Shown()}, 0
-}
-
-// reserved reports whether a path belongs to the tree itself.
-func reserved(path string) bool {
-	return path == tree.Root || path == tree.ReservedPath || path == tree.QuotaPath
-}
-
-func (t *Tree) remove(at At, d tree.Delete) (tree.OpOutcome, tree.Code) {
-	n, code := t.existing(d.Path, tree.Any)
-	switch {
-	case code != 0:
-		return tree.OpOutcome{}, code
-	case reserved(d.Path):
-		return tree.OpOutcome{}, tree.Reserved
-	case d.Version != tree.Any && d.Version != n.Stat.Version:
-		return tree.OpOutcome{}, tree.BadVersion
-	case n.Stat.Children > 0:
-		return tree.OpOutcome{}, tree.NotEmpty
-	}
-	t.die(at, d.Path)
-	return tree.OpOutcome{Removed: 1}, 0
-}
-
-// removeTree removes an entry and all below it, the deepest first.
-func (t *Tree) removeTree(at At, d tree.DeleteTree) (tree.OpOutcome, tree.Code) {
-	if _, code := t.existing(d.Path, tree.Any); code != 0 {
-		return tree.OpOutcome{}, code
-	}
-	if reserved(d.Path) {
-		return tree.OpOutcome{}, tree.Reserved
-	}
-	var all []string
-	for path := range t.nodes {
-		if path == d.Path || tree.Below(path, d.Path) {
-			all = append(all, path)
-		}
-	}
-	if len(all) > tree.MaxDeleteTree {
-		return tree.OpOutcome{}, tree.OverLimit
-	}
-	slices.SortFunc(all, byDepth)
-	for _, path := range slices.Backward(all) {
-		t.die(at, path)
-	}
-	return tree.OpOutcome{Removed: len(all)}, 0
-}
-
-// die removes an entry without children, and tells its parent.
-func (t *Tree) die(at At, path string) {
-	t.tell(at, tree.Deleted, path)
-	t.put(path, nil)
-	t.edit(tree.Parent(path), func(p *Node) {
-		p.Stat.Children--
-		p.Stat.ChildrenModified = at.Stamp
-		if p.Stat.Kind == tree.Container && p.Stat.Children == 0 {
-			p.due = at.Clock + tree.ContainerIdle
-		}
+	now := t.edit(s.Path, func(n *Node) {
+		n.ACL = s.ACL
+		n.Stat.ACLVersion++
 	})
-}
-
-// End removes what a session owns (U1), but that a lock-delay keeps some of it when the session has expired (F2). Then
-// it carries out the will, whole or not at all (U3); nil for none.
-//
-//nolint:revive // flag-parameter: the certificate has it
-func (t *Tree) End(at At, session uint64, expired bool, will *tree.Transaction) []tree.Change {
-	for _, path := range t.Owned(session) {
-		if n := t.nodes[path]; expired && n.life > 0 {
-			t.edit(path, func(n *Node) {
-				n.Stat.Kind, n.Stat.Owner, n.due = tree.Lingering, 0, at.Clock+n.life
-			})
-			continue
-		}
-		t.die(at, path)
-	}
-	changes := t.settle()
-	if will != nil {
-		at.Session = 0
-		_, willed := t.Do(at, *will)
-		changes = append(changes, willed...)
-	}
-	return changes
-}
-
-// Reap removes an entry that ends by itself, is due and has no children (D5). It reports false if there is no such
-// entry.
-func (t *Tree) Reap(at At, path string) ([]tree.Change, bool) {
-	n := t.nodes[path]
-	if n == nil || n.Stat.Children > 0 || n.due == 0 || n.due > at.Clock {
-		return nil, false
-	}
-	t.die(at, path)
-	return t.settle(), true
+	return tree.OpOutcome{Stat: now.Shown()}, 0
 }
 
 // edit puts a changed copy of an entry in its place.
@@ -389,6 +349,9 @@ func (t *Tree) edit(path string, how func(*Node)) *Node {
 
 func (t *Tree) put(path string, n *Node) {
 	t.undo = append(t.undo, former{path, t.nodes[path]})
+	if limited(path) && !slices.Contains(t.limits, path) {
+		t.limits = append(t.limits, path)
+	}
 	if n == nil {
 		delete(t.nodes, path)
 	} else {

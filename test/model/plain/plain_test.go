@@ -26,12 +26,36 @@ type pair struct {
 	at    store.At
 }
 
-var paths = []string{"/", "/a", "/a/b", "/a/b/c", "/b", "/b/x-", "/b/", "/zookeeper"}
+var paths = []string{
+	"/", "/a", "/a/b", "/a/b/c", "/b", "/b/x-", "/b/", "/zookeeper", "/zookeeper/quota/a/zookeeper_limits",
+	"/zookeeper/quota/zookeeper_limits",
+}
+
+// lists are access lists of which some keep two of three clients from things, or all.
+var lists = []tree.ACL{
+	nil, tree.Open(),
+	{},
+	{{Permissions: tree.Read | tree.Admin, Scheme: tree.World, ID: tree.Anyone}},
+	{{Permissions: tree.All &^ tree.DeleteChild, Scheme: tree.Digest, ID: "ann:1"}},
+	{
+		{Permissions: tree.All, Scheme: tree.Digest, ID: "bob:2"},
+		{Permissions: tree.Read, Scheme: tree.World, ID: tree.Anyone},
+	},
+}
+
+// clients are who asks. The last is one that nothing keeps from anything.
+var clients = [][]tree.Principal{
+	nil,
+	{{Scheme: tree.Digest, ID: "ann:1"}},
+	{{Scheme: tree.Digest, ID: "bob:2"}, {Scheme: tree.IP, ID: "10.1.2.3"}},
+	{{Scheme: tree.Super}},
+}
 
 func drawOp(t *rapid.T) tree.Op {
-	path := rapid.SampledFrom(paths[:6]).Draw(t, "path")
+	path := rapid.SampledFrom(append(paths[:6:6], paths[8:]...)).Draw(t, "path")
 	version := rapid.Int64Range(-1, 3).Draw(t, "version")
-	data := []byte(rapid.SampledFrom([]string{"", "one", "other"}).Draw(t, "data"))
+	data := []byte(rapid.SampledFrom([]string{"", "one", "other", "countHardLimit=3", "byteHardLimit=6", "count=no"}).
+		Draw(t, "data"))
 	switch rapid.IntRange(0, 9).Draw(t, "op") {
 	case 0, 1:
 		return tree.Set{Path: path, Data: data, Version: version}
@@ -42,12 +66,15 @@ func drawOp(t *rapid.T) tree.Op {
 	case 4:
 		return tree.Check{Path: path, Version: version}
 	case 5:
-		return tree.SetACL{Path: path, ACL: tree.Open(), Version: version}
+		return tree.SetACL{Path: path, ACL: drawList(t), Version: version}
 	}
 	kinds := []tree.Kind{tree.Persistent, tree.Ephemeral, tree.Container, tree.Expiring}
 	c := tree.Create{
 		Path: path, Data: data, Parents: rapid.Bool().Draw(t, "parents"),
 		Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Sequential: rapid.Bool().Draw(t, "sequential"),
+	}
+	if rapid.IntRange(0, 4).Draw(t, "listed") == 0 {
+		c.ACL = drawList(t)
 	}
 	switch c.Kind {
 	case tree.Ephemeral:
@@ -58,6 +85,8 @@ func drawOp(t *rapid.T) tree.Op {
 	}
 	return c
 }
+
+func drawList(t *rapid.T) tree.ACL { return rapid.SampledFrom(lists).Draw(t, "list") }
 
 func drawTransaction(t *rapid.T) (x tree.Transaction) {
 	for range rapid.IntRange(0, 2).Draw(t, "conditions") {
@@ -82,7 +111,8 @@ func (p *pair) next(t *rapid.T) plain.At {
 	p.at.Stamp = tree.StampAt(p.at.Stamp.Index()+1, 1)
 	p.at.L += time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second
 	p.at.Session = rapid.Uint64Range(1, 3).Draw(t, "session")
-	return plain.At{Stamp: p.at.Stamp, Clock: p.at.L, Session: p.at.Session}
+	p.at.Principals = rapid.SampledFrom(clients).Draw(t, "client")
+	return plain.At{Stamp: p.at.Stamp, Clock: p.at.L, Session: p.at.Session, Principals: p.at.Principals}
 }
 
 func (p *pair) transaction(t *rapid.T) {
@@ -105,10 +135,11 @@ func (p *pair) transaction(t *rapid.T) {
 func (p *pair) end(t *rapid.T) {
 	at, expired := p.next(t), rapid.Bool().Draw(t, "expired")
 	var will *store.Will
-	var plainWill *tree.Transaction
+	var plainWill *plain.Will
 	if rapid.Bool().Draw(t, "will") {
 		x := drawTransaction(t)
-		will, plainWill = &store.Will{Transaction: x}, &x
+		who := rapid.SampledFrom(clients).Draw(t, "testator")
+		will, plainWill = &store.Will{Transaction: x, Principals: who}, &plain.Will{Transaction: x, Principals: who}
 	}
 	end := p.store.CloseSession
 	if expired {
@@ -120,13 +151,16 @@ func (p *pair) end(t *rapid.T) {
 
 func (p *pair) reap(t *rapid.T) {
 	at := p.next(t)
-	for _, due := range p.store.Freeze().Due(p.at.L, 1000) {
-		_, want := p.store.Reap(p.at, due)
-		got, ok := p.plain.Reap(at, due.Path)
-		if !ok {
-			t.Fatalf("%s is due at %v", due.Path, p.at.L)
+	// An entry may become due by the end of the last one below it.
+	for all := p.store.Freeze().Due(p.at.L, 1000); len(all) > 0; all = p.store.Freeze().Due(p.at.L, 1000) {
+		for _, due := range all {
+			_, want := p.store.Reap(p.at, due)
+			got, ok := p.plain.Reap(at, due.Path)
+			if !ok {
+				t.Fatalf("%s is due at %v", due.Path, p.at.L)
+			}
+			same(t, got, want)
 		}
-		same(t, got, want)
 	}
 	for _, path := range p.plain.Paths() {
 		if _, ok := p.plain.Reap(at, path); ok {
@@ -151,7 +185,10 @@ func same(t *rapid.T, got, want []tree.Change) {
 func TestPlain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := store.At{Stamp: tree.StampAt(1, 1)}
-		p := &pair{store: store.New(nothing{}, tree.DefaultLimits(), at), plain: plain.New(at.Stamp), at: at}
+		limits := tree.DefaultLimits()
+		limits.OpenQuotas = rapid.Bool().Draw(t, "open quotas")
+		p := &pair{store: store.New(nothing{}, limits, at), plain: plain.New(at.Stamp), at: at}
+		p.plain.OpenQuotas = limits.OpenQuotas
 		t.Repeat(map[string]func(*rapid.T){
 			"transaction": p.transaction, "transaction too": p.transaction, "end": p.end, "reap": p.reap,
 			"": func(t *rapid.T) {

@@ -64,6 +64,16 @@ func (p *annals) at(path string, index uint64) *plain.Node {
 	return all[n-1].node
 }
 
+// list returns the access list that decides about a path after the entry at index (P2).
+func (p *annals) list(path string, index uint64) tree.ACL {
+	for {
+		if n := p.at(path, index); n != nil && n.ACL != nil {
+			return n.ACL
+		}
+		path = tree.Parent(path)
+	}
+}
+
 // children returns the names just below a path after the entry at index, in their order.
 func (p *annals) children(path string, index uint64) (names []string) {
 	for one := range p.below[path] {

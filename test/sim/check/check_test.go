@@ -193,6 +193,26 @@ func unless(f func(history.Event) bool) plant {
 	return func(h []history.Event) []history.Event { return slices.DeleteFunc(h, f) }
 }
 
+// later makes room in the log for an entry with an index.
+func later(index uint64) plant {
+	return func(h []history.Event) []history.Event {
+		for i := range h {
+			if h[i].Index >= index {
+				h[i].Index++
+			}
+		}
+		return h
+	}
+}
+
+// other is that a node applies an entry with index 7 about a session of its own.
+func other(who string, seconds float64) history.Event {
+	return history.Event{
+		At: at(seconds), Kind: history.AppliedOpen, Who: who, Node: 2, ID: 2 << 56, Attachment: 77, Index: 7, Term: 2,
+		Timeout: timeout,
+	}
+}
+
 // unheard drops the answers of nodes to heartbeats that the leader sent them between two moments.
 func unheard(from, till float64, nodes ...session.Node) plant {
 	return unless(func(e history.Event) bool {
@@ -282,6 +302,10 @@ func TestLegalHistoryHolds(t *testing.T) {
 		{"the clock of another tracker runs from its start", "I8", all(
 			storm(31, 49), unheard(31, 38.9, 2, 3),
 			add(history.Event{At: at(38.4), Kind: history.Leads, Who: "n1", Term: 2}), expires(42.65))},
+		{"an owner that learns from a snapshot that it is one holds the session for a timeout", "I2 silent", all(
+			storm(37, 49), later(7), unless(func(e history.Event) bool {
+				return e.Kind == history.AppliedMove && e.Who == "n2" && e.ID == id
+			}), add(other("n1", 37.9), other("n2", 38)), expires(42.252))},
 		{"an owner that was restarted holds its sessions for a timeout", "I2 owner restarted", all(
 			fault("kill n2", "n2", 37, 38), unheard(37, 38, 2), restarted("n2", 2, 38), expires(42.252))},
 		{"a leader that stalls and begins another tracker gives a full timeout", "I2 fail-over", all(

@@ -16,6 +16,11 @@ const (
 	WriteLock = "write lock"
 	Semaphore = "semaphore"
 	Election  = "election"
+	// Queue is the recipe of those who wait for an item, Item that of the claim of one.
+	Queue = "queue"
+	Item  = "item"
+	// Once is the recipe of the job of a key.
+	Once = "once"
 )
 
 // Permits is the number of permits of each semaphore.
@@ -124,7 +129,9 @@ func excludes(a, b history.Event) bool {
 	if a.Claim.Token == b.Claim.Token && a.Who == b.Who { // one grant
 		return false
 	}
-	shared := func(e history.Event) bool { return e.Claim.Recipe == ReadLock || e.Claim.Recipe == Semaphore }
+	shared := func(e history.Event) bool {
+		return e.Claim.Recipe == ReadLock || e.Claim.Recipe == Semaphore || e.Claim.Recipe == Queue
+	}
 	return !shared(a) || !shared(b)
 }
 

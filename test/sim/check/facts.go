@@ -41,6 +41,8 @@ type answers struct {
 	entries []history.Event
 	// contested is what clients asked of recipes, and what became of it.
 	contested []history.Event
+	// used are the calls of recipes that granted nothing.
+	used []history.Event
 	// writes are the refused opens, resumes and closes whose refusing node is known.
 	writes []history.Event
 }
@@ -132,7 +134,7 @@ func (f *facts) note(e history.Event, v *verdict) {
 	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold, history.Viewed, history.Mirrored,
 		history.TreeGrew, history.Called, history.Found, history.Committed, // tellings and ledgers have filed them
 		history.Awaits, history.Granted, history.Forgoes, history.Works, history.Rests, history.Cedes, history.Stored,
-		history.Fenced, history.Vouched, history.Lined, history.Froze: // answers has filed them
+		history.Fenced, history.Vouched, history.Lined, history.Froze, history.Used: // answers has filed them
 	}
 	if e.Kind == history.Refused && e.Op == history.Show && e.Lagging {
 		v.checked("N4 lagging")
@@ -147,6 +149,8 @@ func (a *answers) note(e history.Event) {
 	switch {
 	case e.Claim != nil:
 		a.contested = append(a.contested, e)
+	case e.Kind == history.Used:
+		a.used = append(a.used, e)
 	case e.Kind == history.Shown:
 		a.shown = append(a.shown, e)
 	case e.Kind == history.Refused && e.Node != 0 &&

@@ -41,6 +41,7 @@ func (c late) check(l *life) {
 // the latest of these moments:
 //
 //   - the silence began;
+//   - the owner began to serve the attachment, from which its ages count then (T4);
 //   - the term, or a later tracker of it, began ("fail-over"; the end is applied within timeout + 2 s of it);
 //   - the owner's process began ("owner restarted", E1);
 //   - the leader last heard of an owner that it hears of no more, plus an interval ("owner lost": the heartbeat that
@@ -65,6 +66,7 @@ func (c late) lateInTerm(l *life) {
 	if t == nil || !ok || !known || made.Node == 0 || first.At < voice {
 		return
 	}
+	voice = c.served(l, made, first.At, voice)
 	from, name, lost := c.situation(t, made.Node, voice, first.At, l.timeout)
 	by := from + l.extension() + c.credit(made.Node, from, first.At) + c.bounds.ExpiryInterval +
 		t.slowest(made.Node, from, first.At) + c.bounds.Commit
@@ -88,6 +90,23 @@ func (c late) lateInTerm(l *life) {
 				last.At.Seconds())
 		}
 	}
+}
+
+// served returns voice, or the moment at which the owner began to serve an attachment, if that is later, before the
+// session was decided to have expired: a snapshot may have told it long after the entry was applied elsewhere.
+func (c late) served(l *life, made history.Event, decided, voice time.Duration) time.Duration {
+	owner := c.names[made.Node]
+	if slices.ContainsFunc(l.applied, func(a history.Event) bool {
+		return a.Who == owner && a.Attachment == made.Attachment
+	}) {
+		return voice // counted already
+	}
+	for _, a := range c.applied {
+		if a.Who == owner && a.At > made.At && a.Index > made.Index && a.At < decided {
+			return max(voice, a.At)
+		}
+	}
+	return voice
 }
 
 // situation returns the moment from which a session's last timeout counts, and the name of its cause.

@@ -35,7 +35,7 @@ type replays struct{ judge }
 
 func (c replays) check() {
 	b := &book{
-		c: c, tree: plain.New(0), past: newAnnals(), writers: make(map[uint64]*writer),
+		c: c, tree: openQuotas(plain.New(0)), past: newAnnals(), writers: make(map[uint64]*writer),
 		numbered: make(map[uint64][]history.Write), at: make(map[tree.Stamp]history.Write),
 	}
 	b.past.turn(b.tree, 0)
@@ -47,6 +47,13 @@ func (c replays) check() {
 	b.calls()
 	b.finds()
 	blind{c}.check()
+	uses{c.judge, b.past, c.times()}.check()
+}
+
+// openQuotas lets everybody set quotas, as the nodes of the simulation do.
+func openQuotas(t *plain.Tree) *plain.Tree {
+	t.OpenQuotas = true
+	return t
 }
 
 // book is what the replay has come to.
@@ -58,6 +65,8 @@ type book struct {
 	// numbered are the writes that took a number, by the tags of their transactions, at by their stamps.
 	numbered map[uint64][]history.Write
 	at       map[tree.Stamp]history.Write
+	// newest is the index of the last entry.
+	newest uint64
 }
 
 // writer is a session as the log has it.
@@ -66,7 +75,13 @@ type writer struct {
 	ended                 bool
 	applied, floor, acked uint64
 	results               map[uint64]*tree.Result
-	will                  *tree.Will
+	will                  *testament
+}
+
+// testament is a will, with the principals of the write that set it.
+type testament struct {
+	tree.Will
+	principals []tree.Principal
 }
 
 // writer returns a session. One that opened before the log had a tree is known from what nodes told of sessions.
@@ -97,6 +112,7 @@ type deedAt struct {
 // entry replays an entry of the log.
 func (b *book) entry(e history.Event) {
 	l := e.Ledger
+	b.newest = e.Index
 	for _, a := range l.Acknowledged {
 		w := b.writer(a.Session, e.Index)
 		w.acked = max(w.acked, a.UpTo)
@@ -183,19 +199,37 @@ func (b *book) write(e history.Event, at plain.At, w *history.Write) []tree.Chan
 		b.fail("I9", e, "a write took effect twice: %v; and before that %v", w, before[0])
 	}
 	b.numbered[tag] = append(b.numbered[tag], *w)
-	at.Session = w.Session
+	at.Session, at.Principals = w.Session, w.Principals
 	outcome, changes := b.tree.Do(at, w.Transaction)
 	b.c.checked("I9 outcome")
+	invariant := b.about(outcome, w.Result.Outcome)
 	if why := differs(outcome, w.Result.Outcome); why != "" {
-		b.fail("I9", e, "%s: %v", why, w)
+		b.fail(invariant, e, "%s: %v", why, w)
 	}
 	if w.Will != nil && outcome.Refused == nil {
-		of.will = w.Will
+		of.will = &testament{*w.Will, w.Principals}
 		if len(w.Will.Transaction.Then)+len(w.Will.Transaction.Else) == 0 {
 			of.will = nil
 		}
 	}
 	return changes
+}
+
+// about returns the invariant that an outcome is about: I14 if one side has a refusal for want of a permission or of
+// room in a quota, else I9.
+func (b *book) about(all ...tree.Outcome) string {
+	invariant := "I9"
+	for _, o := range all {
+		switch refusal(o) { //nolint:exhaustive // no others are about I14
+		case tree.NoPermission:
+			b.c.checked("I14 permission")
+			invariant = "I14"
+		case tree.OverQuota:
+			b.c.checked("I14 quota")
+			invariant = "I14"
+		}
+	}
+	return invariant
 }
 
 // repeated checks I9 for a copy of a write that had taken effect: the answer is the kept result.
@@ -247,9 +281,9 @@ func (b *book) session(e history.Event, at plain.At, s *session.Change) []tree.C
 	case session.Ended:
 		w.ended = true
 		expired := s.Certificate.Cause == session.CauseExpired
-		var will *tree.Transaction
+		var will *plain.Will
 		if w.will != nil && (expired || w.will.OnClose) {
-			will = &w.will.Transaction
+			will = &plain.Will{Transaction: w.will.Transaction, Principals: w.will.principals}
 		}
 		if len(b.tree.Owned(uint64(s.Session.ID))) > 0 {
 			b.c.checked("I12 end")

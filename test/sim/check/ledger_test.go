@@ -16,6 +16,8 @@ type clerk struct {
 	tree   *plain.Tree
 	index  uint64
 	events []history.Event
+	// principals are who writes.
+	principals []tree.Principal
 }
 
 // entry begins an entry of the log.
@@ -34,11 +36,12 @@ func (k *clerk) stamp(position int) tree.Stamp {
 
 // write adds a write that takes effect.
 func (k *clerk) write(l *history.Ledger, position int, attachment, number uint64, x tree.Transaction) *history.Write {
-	at := plain.At{Stamp: k.stamp(position), Clock: l.Clock, Session: uint64(id)}
+	at := plain.At{Stamp: k.stamp(position), Clock: l.Clock, Session: uint64(id), Principals: k.principals}
 	outcome, changes := k.tree.Do(at, x)
 	l.Changes = append(l.Changes, changes...)
 	w := history.Write{At: at.Stamp, Result: &tree.Result{Stamp: at.Stamp, Outcome: outcome}}
 	w.Session, w.Attachment, w.Number, w.Acked, w.Transaction = uint64(id), attachment, number, number-1, x
+	w.Principals = k.principals
 	l.Writes = append(l.Writes, w)
 	return &l.Writes[len(l.Writes)-1]
 }
@@ -56,7 +59,7 @@ func (k *clerk) session(l *history.Ledger, position int, kind session.ChangeKind
 	c.Session = session.Session{ID: id, Attachment: attachment, Instance: instance}
 	if kind == session.Ended {
 		c.Certificate.Cause = session.CauseExpired
-		will := tree.Transaction{Then: []tree.Op{set(tree.Any, "will")}}
+		will := plain.Will{Transaction: tree.Transaction{Then: []tree.Op{set(tree.Any, "will")}}}
 		at := plain.At{Stamp: c.Stamp, Clock: l.Clock}
 		l.Changes = append(l.Changes, k.tree.End(at, uint64(id), true, &will)...)
 	}

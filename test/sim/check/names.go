@@ -4,9 +4,11 @@ import "slices"
 
 // Names returns the invariants that every run of more than a few seeds must put to the test, as [Result.Checked] names
 // them.
-func Names() []string { return slices.Concat(names(), authorsNames(), contendersNames()) }
+func Names() []string {
+	return slices.Concat(names(), authorsNames(), contendersNames(), workersNames())
+}
 
-// NamesWithout returns those of Names that are put to the test without some clients: [Authors], [Contenders].
+// NamesWithout returns those of Names that are put to the test without some clients: [Authors], [Contenders], [Workers].
 func NamesWithout(some []string) []string {
 	all := names()
 	if !slices.Contains(some, Authors) {
@@ -15,6 +17,9 @@ func NamesWithout(some []string) []string {
 	if !slices.Contains(some, Contenders) {
 		all = append(all, contendersNames()...)
 	}
+	if !slices.Contains(some, Workers) {
+		all = append(all, workersNames()...)
+	}
 	return all
 }
 
@@ -22,13 +27,17 @@ func NamesWithout(some []string) []string {
 const (
 	Authors    = "authors"
 	Contenders = "contenders"
+	Workers    = "workers"
 )
+
+// LeftOut returns all clients that a run may leave out.
+func LeftOut() []string { return []string{Authors, Contenders, Workers} }
 
 func authorsNames() []string {
 	return []string{
 		"I9 replay", "I9 outcome", "I9 repeat", "I9 left", "I9 told", "I9 answered", "I9 in doubt", "I9 no effect",
 		"I9 after", "I10 number", "I10 called", "I12 end", "I13 exact", "I13 seen", "I16 whole", "D5 reap", "G3", "U3 will",
-		"I18", "blind",
+		"I14 permission", "I14 quota", "I14 read", "I14 denied", "I18", "blind",
 	}
 }
 
@@ -36,6 +45,13 @@ func contendersNames() []string {
 	return []string{
 		"I15 alone", "I15 readers", "I15 permits", "I15 tokens", "I15 stored", "I15 late", "I15 holds", "I15 held",
 		"forgone", "turn", "line",
+	}
+}
+
+func workersNames() []string {
+	return []string{
+		"last turn", "queue put", "queue gone", "queue finish", "queue claim", "once", "once told", "once work",
+		"counter add", "counter unknown", "counter read", "group joined", "group view", "group gone", "group at last",
 	}
 }
 

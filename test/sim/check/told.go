@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"holdfast/test/model/plain"
 	"holdfast/test/sim/history"
 	"holdfast/tree"
 )
@@ -168,12 +169,16 @@ func (b *book) finds() {
 		}
 	}
 	for _, e := range b.c.found {
+		least := each[e.Who].before(e.Asked)
+		if e.Entry.Denied {
+			b.denied(e, least.Index())
+		}
 		if e.Entry.Stamp == 0 {
-			continue // a read that found no entry was told no stamp
+			continue // a read that found no entry, or was refused, was told no stamp
 		}
 		b.shown(e)
 		b.c.checked("I13 seen")
-		if least := each[e.Who].before(e.Asked); e.Entry.Stamp.Index() < least.Index() {
+		if e.Entry.Stamp.Index() < least.Index() {
 			b.c.misled(e, "I13", "its client had been told %v before it asked", least)
 		}
 		if e.Entry.Linearizable {
@@ -183,6 +188,18 @@ func (b *book) finds() {
 			b.among(e, calls[e.Entry.Handle])
 		}
 	}
+}
+
+// denied checks I14 for a read that was refused: since what its client had been told before, there was a time at which
+// the list in force kept the client from it.
+func (b *book) denied(e history.Event, least uint64) {
+	b.c.checked("I14 denied")
+	for index := least; index <= b.newest; index++ {
+		if !plain.Granted(b.past.list(e.Entry.Path, index), tree.Read, e.Entry.As) {
+			return
+		}
+	}
+	b.c.misled(e, "I14", "the lists in force never kept it from %v", e.Entry.As)
 }
 
 // among checks the half of G3 that a client keeps whatever happens: a read shows the writes that were called before it.
@@ -212,7 +229,12 @@ func (b *book) shown(e history.Event) {
 		}
 	}
 	n := b.past.at(read.Path, index)
+	if n != nil && len(read.As) > 0 {
+		b.c.checked("I14 read")
+	}
 	switch {
+	case n != nil && !plain.Granted(b.past.list(read.Path, index), tree.Read, read.As):
+		b.c.misled(e, "I14", "the list in force was then %v", b.past.list(read.Path, index))
 	case (n != nil) != read.Exists:
 		b.c.misled(e, "I13", "there was then %+v", n)
 	case n == nil:

@@ -45,6 +45,8 @@ func begin(lasting context.Context, f Fault, c Cluster) *broken {
 		return hiccups(lasting, f, c, nodes[0])
 	case SlowApply:
 		return dawdle(f, c, f.one(c, nodes))
+	case Cross:
+		return cross(f, c, f.one(c, nodes))
 	case ResetLeader, RefuseDials, Blink, Rivals:
 		return beginSuccession(lasting, f, c, nodes)
 	}

@@ -125,6 +125,11 @@ func (c *cluster) Dawdle(n string, _ time.Duration) func() bool {
 	c.with(func() { c.broken["applying of "+n]++; c.did["dawdle"]++ })
 	return func() bool { c.with(func() { c.broken["applying of "+n]-- }); return true }
 }
+
+func (c *cluster) Cross(n string, _ time.Duration) func() bool {
+	c.with(func() { c.broken["streams of "+n]++; c.did["cross"]++ })
+	return func() bool { c.with(func() { c.broken["streams of "+n]-- }); return true }
+}
 func (c *cluster) Flood(context.Context, int) int { c.count("flood"); return 1 }
 func (c *cluster) Double(context.Context) int     { c.count("double"); return 1 }
 
@@ -254,7 +259,7 @@ func TestRunHealsAll(t *testing.T) {
 			defer cancel()
 			Run(ctx, c, c, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), Links(rand.New(rand.NewPCG(7, 7)), 5),
 				Stutter(rand.New(rand.NewPCG(7, 7)), 5), Successions(rand.New(rand.NewPCG(7, 7)), 5),
-				Lags(rand.New(rand.NewPCG(7, 7)), 5))
+				Lags(rand.New(rand.NewPCG(7, 7)), 5), Crossings(rand.New(rand.NewPCG(7, 7)), 5))
 			for what, left := range map[string]bool{
 				"cuts": positive(c.cuts), "pauses": positive(c.paused), "broken disks or clocks": positive(c.broken),
 			} {
@@ -301,7 +306,7 @@ func (c *cluster) complete(t *testing.T) {
 	}
 	for _, what := range []string{
 		"choke n4:7402", "reset", "stop", "hand over", "slow", "full", "failing", "hung", "tear", "age", "empty",
-		"clock back", "clock forward", "flood", "double", "stand", "refuse", "dawdle", "near",
+		"clock back", "clock forward", "flood", "double", "stand", "refuse", "dawdle", "cross", "near",
 	} {
 		if c.did[what] == 0 {
 			t.Errorf("the cluster was never asked for %s", what)

@@ -103,10 +103,13 @@ const (
 
 	// SlowApply makes a node's state machine take long over each entry, so that it lags behind the log.
 	SlowApply
+	// Cross makes a node's writes and refusals, on a stream of their own, overtake its requests and the leader's
+	// heartbeats, and be overtaken by them.
+	Cross
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return kindsFrom(Isolate, SlowApply) }
+func Kinds() []Kind { return kindsFrom(Isolate, Cross) }
 
 // planned returns the kinds that Plan deals, links those that Links deals, successions those that Successions deals.
 func planned() []Kind { return kindsFrom(Isolate, StickClient) }
@@ -142,7 +145,7 @@ func (k Kind) String() string {
 		"client flood", "duplicate", "pause client", "stuck client",
 		"delay from client", "delay to client", "reorder from client", "reorder to client", "mute client",
 		"deaf client",
-		"hiccups", "reset leader", "refused dials", "blink", "rivals", "slow apply",
+		"hiccups", "reset leader", "refused dials", "blink", "rivals", "slow apply", "crossed streams",
 	}
 	if int(k) >= len(names) {
 		k = 0

@@ -147,6 +147,18 @@ func dawdle(f Fault, c Cluster, one string) *broken {
 	return &broken{one, fmt.Sprintf("have %s take %v more to apply an entry", one, each), c.Dawdle(one, each)}
 }
 
+// mostCrossed is below what makes rounds bad for long: a heartbeat and its answer are held for twice as long at most.
+const mostCrossed = 600 * time.Millisecond
+
+// cross lets the messages of a node's streams to the leader overtake each other.
+func cross(f Fault, c Cluster, one string) *broken {
+	most := 2*time.Millisecond + time.Duration(f.Size*f.Size*float64(mostCrossed)).Truncate(time.Millisecond)
+	return &broken{
+		one, fmt.Sprintf("hold each message between %s and the leader for up to %v", one, most),
+		c.Cross(one, most),
+	}
+}
+
 // kill kills the living nodes among nodes at once.
 func kill(c Cluster, nodes ...string) *broken {
 	lived := make([]bool, len(nodes))

@@ -165,6 +165,22 @@ func Lags(r *rand.Rand, nodes int) []Fault {
 	return plan
 }
 
+// Crossings draws nodes whose streams to the leader overtake each other, one after the other. They are a plan of their
+// own, like the faults of Links.
+func Crossings(r *rand.Rand, nodes int) []Fault {
+	plan := make([]Fault, 0, 3)
+	for range 3 {
+		plan = append(plan, Fault{
+			Kind:  Cross,
+			Nodes: r.Perm(nodes),
+			After: between(r, soonest, latest),
+			Lasts: between(r, shortestLag, longestLag),
+			Size:  r.Float64(),
+		})
+	}
+	return plan
+}
+
 // Successions draws faults that tempt voters to depose a leader, or to stand at the same time, one of each kind. They
 // are a plan of their own, like the faults of Links. The time between them is long enough that the checker can tell
 // which fault cost a leader.

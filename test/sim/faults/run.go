@@ -83,6 +83,9 @@ type World interface {
 	Flood(ctx context.Context, sessions int) int
 	// Dawdle makes a node take longer to apply an entry. undo reports whether an entry was applied meanwhile.
 	Dawdle(node string, each time.Duration) (undo func() bool)
+	// Cross holds each message between a node and the leader back for a time of its own, up to most. Messages of one
+	// stream keep their order. undo reports whether one was held.
+	Cross(node string, most time.Duration) (undo func() bool)
 	// Double sends requests twice until ctx ends, and returns their number.
 	Double(ctx context.Context) int
 }

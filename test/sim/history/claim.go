@@ -12,8 +12,10 @@ type Claim struct {
 	// Name says which call for a grant it is: no two of a run have the same. On Works and Rests it is that of one context
 	// of the grant.
 	Name string
-	// Recipe is "mutex", "read lock", "write lock", "semaphore" or "election". Path is that of the recipe.
+	// Recipe is one of those that the checker knows. Path is that of the recipe, or that of the claim of one item.
 	Recipe, Path string
+	// Data, of a claim of a queue, is that of the item.
+	Data string
 	// Token is the fencing token of the grant, 0 before there is one.
 	Token tree.Stamp
 	// Newest, on Fenced, is the newest token that the resource has seen.
@@ -28,6 +30,9 @@ type Claim struct {
 func (c *Claim) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, " %s: %s %s", c.Name, c.Recipe, c.Path)
+	if c.Data != "" {
+		fmt.Fprintf(&b, " %q", c.Data)
+	}
 	if c.Token != 0 {
 		fmt.Fprintf(&b, ", token %v", c.Token)
 	}

@@ -28,6 +28,9 @@ type Entry struct {
 	Names []string
 	// Owner, of a read that listed the ephemerals of a session, is the session; Names are their paths then.
 	Owner session.ID
+	// As is whom the client of the read is known as, besides as anyone. Denied says that the read was refused.
+	As     []tree.Principal
+	Denied bool
 	// Handle says through which handle of a session of its client the read was; 0 for none. See [Call].
 	Handle uint64
 }

@@ -155,6 +155,9 @@ const (
 	Lined
 	// Froze: the client process Who did no work from Asked until now.
 	Froze
+	// Used: a call of a recipe has ended, with Use. Asked is when it began. Text says why it failed, and Unknown is set
+	// then if it may have taken effect.
+	Used
 )
 
 // String returns the kind in words.
@@ -171,6 +174,7 @@ func (k Kind) String() string {
 		"watch begins", "watch heard", "watch was told LOST", "watch was told everything", "viewed", "mirror showed",
 		"tree grew", "has called", "found", "committed",
 		"awaits", "was granted", "forgoes", "works", "rests", "cedes", "stored", "fenced", "vouched", "lined", "froze",
+		"has used",
 	}
 	if int(k) >= len(names) {
 		k = 0
@@ -246,8 +250,9 @@ type Event struct {
 	// Watched is set on WatchBegan, WatchHeard, WatchLost, WatchTold and Mirrored, Grown on TreeGrew.
 	Watched *Watched
 	Grown   *Grown
-	// Claim is set on Awaits and on the kinds behind it, except Froze.
+	// Claim is set on Awaits and on the kinds behind it, except Froze and Used. Use is set on Used.
 	Claim *Claim
+	Use   *Use
 	Text  string
 }
 

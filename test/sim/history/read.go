@@ -50,6 +50,9 @@ func told(e Event) string {
 	if e.Entry != nil {
 		text += fmt.Sprintf(" %+v", *e.Entry)
 	}
+	if e.Use != nil {
+		text += e.Use.String()
+	}
 	if e.Claim != nil {
 		text += e.Claim.String()
 	}

@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -71,10 +72,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.json, "json", "", "write the summary to this `file` as JSON")
 	fs.StringVar(&o.artifacts, "artifacts", "soak-artifacts", "keep what failing seeds leave in this `directory`")
 	fs.StringVar(&o.binary, "binary", "", "run this test `binary` instead of building one")
-	fs.Func("without", "leave out some `clients`: authors, contenders", func(all string) error {
+	fs.Func("without", "leave out some `clients`: authors, contenders, workers", func(all string) error {
 		for one := range strings.SplitSeq(all, ",") {
-			if one != "" && one != check.Authors && one != check.Contenders {
-				return fmt.Errorf("%q: must be %s or %s", one, check.Authors, check.Contenders)
+			if one != "" && !slices.Contains(check.LeftOut(), one) {
+				return fmt.Errorf("%q: must be one of %v", one, check.LeftOut())
 			}
 			o.without = append(o.without, one)
 		}

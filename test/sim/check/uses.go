@@ -1,0 +1,250 @@
+package check
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/test/model/plain"
+	"holdfast/test/sim/history"
+	"holdfast/tree"
+)
+
+// Verbs of [history.Use].
+const (
+	// Owes: from now on each client takes one more turn with the recipe at the path. LastTurn: it has had it.
+	Owes     = "owes a turn"
+	LastTurn = "has had its last turn"
+
+	// Put: an item was put into a queue. Finish: it was finished, under the token of its claim.
+	Put    = "put"
+	Finish = "finish"
+	// Do: the job of a key is done, by this call or by another.
+	Do = "do"
+	// Add: Number was added to a counter, which is Sum then. Read: it was read and is Sum, not less than all that was
+	// told before.
+	Add  = "add"
+	Read = "read"
+	// Join: a member joined its group, and said what Data is of itself with Set. View: a view was read. LastView: so it
+	// was long after the last fault, when nobody joined or left any more.
+	Join     = "join"
+	Set      = "set"
+	View     = "view"
+	LastView = "view at last"
+)
+
+// uses judges recipes that grant nothing to work under, and what becomes of work, by the log of the tree.
+type uses struct {
+	judge
+
+	past  *annals
+	times times
+}
+
+// times are when entries of the log were applied first, and what the log clock was then, by index.
+type times map[uint64]moment
+
+type moment struct{ at, clock time.Duration }
+
+func (c replays) times() times {
+	all := make(times)
+	for _, e := range c.committed {
+		all[e.Index] = moment{e.At, e.Ledger.Clock}
+	}
+	return all
+}
+
+func (c uses) check() {
+	by := make(map[string]map[string][]history.Event)
+	for _, e := range c.used {
+		if by[e.Use.Path] == nil {
+			by[e.Use.Path] = make(map[string][]history.Event)
+		}
+		by[e.Use.Path][e.Use.Verb] = append(by[e.Use.Path][e.Use.Verb], e)
+	}
+	for _, path := range slices.Sorted(maps.Keys(by)) {
+		used := by[path]
+		c.lastTurns(path, used)
+		c.queue(path, used)
+		c.once(path, used)
+		c.counter(path, used)
+		c.group(path, used)
+	}
+}
+
+// lastTurns checks that each client has its last turn soon after the last fault.
+func (c uses) lastTurns(path string, used map[string][]history.Event) {
+	for _, owed := range used[Owes] {
+		by := owed.At + c.bounds.Turn
+		had := slices.ContainsFunc(used[LastTurn], func(e history.Event) bool {
+			return e.Who == owed.Who && e.At >= owed.At && e.At <= by
+		})
+		if c.bounds.Turn == 0 || !had && by > c.finished {
+			continue
+		}
+		c.checked("last turn")
+		if !had {
+			c.fail("liveness", 0, by, "%s has had no turn with %s within %v after the last fault", owed.Who, path,
+				c.bounds.Turn)
+		}
+	}
+}
+
+// stay is the time of an entry of the tree, from its creation to its removal: 0 if it is there at the end.
+type stay struct {
+	path       string
+	made, gone tree.Stamp
+	// first is the entry as it was made. datas are all data that it ever had.
+	first *plain.Node
+	datas []string
+}
+
+// stays returns all entries that there ever were at a path, in their order.
+func (p *annals) stays(path string) (all []stay) {
+	for _, v := range p.paths[path] {
+		open := len(all) > 0 && all[len(all)-1].gone == 0
+		if open && (v.node == nil || v.node.Stat.Created != all[len(all)-1].made) {
+			all[len(all)-1].gone = v.from
+			open = false
+		}
+		switch {
+		case v.node == nil:
+		case !open:
+			all = append(all, stay{path: path, made: v.from, first: v.node, datas: []string{string(v.node.Data)}})
+		default:
+			last := &all[len(all)-1]
+			last.datas = append(last.datas, string(v.node.Data))
+		}
+	}
+	return all
+}
+
+// staysBelow returns all entries that there ever were just below a path.
+func (p *annals) staysBelow(path string) (all []stay) {
+	for _, one := range slices.Sorted(maps.Keys(p.below[path])) {
+		all = append(all, p.stays(one)...)
+	}
+	return all
+}
+
+// standing reports whether the entry was there just before a stamp.
+func (s stay) standing(before tree.Stamp) bool {
+	return s.made < before && (s.gone == 0 || s.gone >= before)
+}
+
+// find returns the stay of an entry that was made with a token.
+func find(all []stay, token tree.Stamp) (stay, bool) {
+	n := slices.IndexFunc(all, func(s stay) bool { return s.made == token })
+	if n < 0 {
+		return stay{}, false
+	}
+	return all[n], true
+}
+
+// queue checks a queue by the log: an item that was put is there once, each claim is of an item that is there, and an
+// item goes with its claim, in one write, when its worker finishes it.
+func (c uses) queue(path string, used map[string][]history.Event) {
+	if len(used[Put]) == 0 {
+		return
+	}
+	items, claims := c.past.staysBelow(tree.Join(path, "items")), c.past.staysBelow(tree.Join(path, "claims"))
+	made := make(map[string]int)
+	for _, s := range items {
+		made[s.datas[0]]++
+		c.finishedBy(s, claims)
+	}
+	for _, e := range used[Put] {
+		c.checked("queue put")
+		if n := made[e.Use.Data]; n > 1 || n != 1 && e.Text == "" || n > 0 && e.Text != "" && !e.Unknown {
+			c.misled(e, "queue", "the log has the item %d times", n)
+		}
+	}
+	for _, e := range used[Finish] {
+		claim, ok := find(claims, e.Use.Token)
+		if e.Text != "" {
+			continue
+		}
+		c.checked("queue finish")
+		gone := slices.ContainsFunc(items, func(s stay) bool {
+			return s.datas[0] == e.Use.Data && s.gone != 0 && s.gone == claim.gone
+		})
+		if !ok || !gone {
+			c.misled(e, "queue", "the log does not remove the item with the claim")
+		}
+	}
+	for _, e := range c.contested {
+		if e.Kind == history.Granted && e.Claim.Recipe == Item && strings.HasPrefix(e.Claim.Path, path+"/") {
+			c.claimed(e, items, claims)
+		}
+	}
+}
+
+// finishedBy checks that an item that has gone went with its claim.
+func (c uses) finishedBy(item stay, claims []stay) {
+	if item.gone == 0 {
+		return
+	}
+	c.checked("queue gone")
+	if !slices.ContainsFunc(claims, func(s stay) bool {
+		return tree.Name(s.path) == tree.Name(item.path) && s.gone == item.gone && s.made > item.made
+	}) {
+		c.fail("queue", 0, c.times[item.gone.Index()].at, "%s %q is gone at %v, and nobody who had claimed it finished it",
+			item.path, item.datas[0], item.gone)
+	}
+}
+
+// claimed checks that a worker was told of an item that it has: with the token, and the data, of the log.
+func (c uses) claimed(e history.Event, items, claims []stay) {
+	c.checked("queue claim")
+	claim, ok := find(claims, e.Claim.Token)
+	if !ok || claim.first.Stat.Owner != uint64(e.ID) {
+		c.misled(e, "queue", "the log has no such claim")
+		return
+	}
+	if !slices.ContainsFunc(items, func(s stay) bool {
+		return tree.Name(s.path) == tree.Name(claim.path) && s.standing(claim.made) && s.datas[0] == e.Claim.Data
+	}) {
+		c.misled(e, "queue", "when it was claimed there was no such item")
+	}
+}
+
+// once checks the job of a key by the log: its result is written once and stays, all are told that one, and nobody
+// works on a job that was told to be done.
+func (c uses) once(path string, used map[string][]history.Event) {
+	if len(used[Do]) == 0 {
+		return
+	}
+	results := c.past.stays(tree.Join(path, "done"))
+	c.checked("once")
+	if len(results) > 1 || len(results) == 1 && (results[0].gone != 0 || len(results[0].datas) > 1) {
+		c.fail("once", 0, c.times[results[len(results)-1].made.Index()].at, "%s has more than one result: %v", path, results)
+	}
+	told := forever
+	var first []history.Event
+	for _, e := range used[Do] {
+		if e.Text != "" {
+			continue
+		}
+		told = min(told, e.At)
+		c.checked("once told")
+		if len(results) == 0 || results[0].datas[0] != e.Use.Data {
+			c.misled(e, "once", "the log has the results %v", results)
+		}
+		if e.Use.First {
+			first = append(first, e)
+		}
+	}
+	if len(first) > 1 {
+		c.misled(first[1], "once", "somebody else was first too: %s", history.Line(first[0]))
+	}
+	for _, e := range c.contested {
+		if e.Kind != history.Works || e.Claim.Path != path {
+			continue
+		}
+		c.checked("once work")
+		if e.At > told {
+			c.misled(e, "once", "works on what was told to be done at %.4fs", told.Seconds())
+		}
+	}
+}
