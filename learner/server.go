@@ -277,6 +277,12 @@ func (s *Server) AllocateIDs(ctx context.Context, r session.ClaimRequest) (sessi
 	return s.upstream.claim(ctx, s.cfg.Node, r)
 }
 
+// Sync returns once the node has applied all that was answered before the call (R4).
+func (s *Server) Sync(ctx context.Context) error {
+	_, err := s.reads.sync(ctx, nil)
+	return err
+}
+
 // Find returns a session, or an ExpiredError, with the certificate if the node still has it. The read is linearizable:
 // it sees everything that was answered before it began (R4). It never answers from an older state than the client has
 // seen (N4).

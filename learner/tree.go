@@ -23,8 +23,7 @@ func (n treeNode) Acknowledge(all []session.Acknowledged) error { return n.serve
 
 // Sync returns once the node has applied all that was answered before the call (R4).
 func (n treeNode) Sync(ctx context.Context) error {
-	_, err := n.server.reads.sync(ctx, nil)
-	return err
+	return n.server.Sync(ctx)
 }
 
 // Session returns a session of the state.

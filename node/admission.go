@@ -76,6 +76,8 @@ type reasons struct {
 	waits map[session.Node]string
 	// former is the directory that another node knows for this one, 0 when no node knows any.
 	former raftnet.Directory
+	// foreign are the nodes that have taken part in another cluster of the same id: with other founders.
+	foreign map[session.Node]bool
 }
 
 // levels are the feature levels that nodes had when the cluster was founded (W8). The mutex of [admission] guards
@@ -155,7 +157,7 @@ func newAdmission(self session.Node, mine raftnet.Directory, founders directorie
 		levels:  levels{offered: map[session.Node]uint32{}},
 		met:     directories{self: mine},
 		agreed:  map[session.Node]bool{},
-		reasons: reasons{waits: map[session.Node]string{}},
+		reasons: reasons{waits: map[session.Node]string{}, foreign: map[session.Node]bool{}},
 		asked:   map[session.Node]asking{},
 	}
 	a.in.Store(founders != nil)
@@ -185,15 +187,36 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 	a.agreement.heard(from, m.Settings)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.founders == nil {
+	switch {
+	case a.founders == nil:
 		a.meet(from, directory)
-	} else {
+	case a.stranger(from, &m): // its log is not to be mixed with this one's
+		delete(a.asked, from)
+	default:
 		a.asked[from] = asking{directory, m.Applied, m.Offers, time.Now()}
 	}
 	return a.say(meeting{
 		Member: named == directory && directory != 0, Stranger: !slices.Contains(a.others, from),
 		Term: term, Incarnation: newest.Incarnation, Stream: newest.Stream, Needs: needs,
 	})
+}
+
+// stranger notes and reports whether both nodes take part, and in different clusters of the same id. Founders are drawn
+// at random, and all nodes of a cluster name the same ones. Called with mu held.
+func (a *admission) stranger(from session.Node, m *meeting) bool {
+	if a.founders != nil && m.Admitted && !maps.Equal(m.Names, a.founders) {
+		a.foreign[from] = true
+		return true
+	}
+	delete(a.foreign, from)
+	return false
+}
+
+// strangers returns the nodes that have taken part in another cluster of the same id, when they were last met.
+func (a *admission) strangers() []session.Node {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Sorted(maps.Keys(a.foreign))
 }
 
 // ask returns the request of this node to a node that it meets, and the view that the request was made from.
@@ -250,6 +273,7 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	}
 	a.told = max(a.told, min(m.Term, raftnet.FarTerm))
 	a.agreement.heard(from, m.Settings)
+	a.stranger(from, &m)
 	if a.founders != nil || a.settling {
 		return nil
 	}

@@ -68,6 +68,10 @@ func (m *meetings) run(ctx context.Context) error {
 		if err := m.admission.check(); err != nil {
 			m.logger.Warn("waits for admission to the cluster", "reason", err)
 		}
+		if strangers := m.admission.strangers(); len(strangers) > 0 {
+			m.logger.Error("nodes belong to another cluster of this cluster_id, and cannot take part: their data "+
+				"directories were not made together with this one's", "nodes", strangers)
+		}
 	}
 }
 

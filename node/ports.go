@@ -25,6 +25,8 @@ type ports struct {
 	client *clientport.Server
 	peers  *peerport.Server
 	web    *http.Server
+	// backups are for clients of the client port.
+	backups *backups
 }
 
 // listeners are the bound ports, and how many connections each may have.
@@ -86,6 +88,7 @@ func (l *listeners) close() {
 
 // serve makes the servers of a node's ports.
 func (p *ports) serve(n *Node) {
+	p.backups = newBackups(n)
 	p.client = clientport.New(clientport.Config{
 		Logger: n.options.Logger.Named("client-port"),
 		Limits: clientLimits(&n.cfg, p.parts.clients),
@@ -96,6 +99,7 @@ func (p *ports) serve(n *Node) {
 		TouchWait: n.cfg.Clients.LaggingWait,
 		Clock:     n.options.Clock,
 		Super:     n.cfg.Tree.Super,
+		Snapshots: p.backups,
 	}, n.server, n)
 	p.peers = peerport.New(peerport.PeerConfig{
 		Logger:         n.options.Logger.Named("peer-port"),
@@ -140,6 +144,7 @@ func (p *ports) stop(ctx context.Context) error {
 		wg.Go(func() { errs[i] = stop(ctx) })
 	}
 	wg.Wait()
+	p.backups.close()
 	return errors.Join(errs[:]...)
 }
 

@@ -59,6 +59,13 @@ func (p *printer) printLine(v any, text string) error {
 // complain writes to the standard error. It ignores a failure: nobody is left to hear of it.
 func (p *printer) complain(format string, args ...any) { _, _ = fmt.Fprintf(p.stderr, format, args...) }
 
+// progress shows how far a long command has come, if people read the standard error.
+func (p *printer) progress(format string, args ...any) {
+	if isTerminal(p.stderr) {
+		p.complain("\r"+format+"\x1b[K", args...)
+	}
+}
+
 // writeJSON writes v and ends the line. It escapes the control characters of C1 too, which JSON allows in strings:
 // terminals obey them.
 func writeJSON(w io.Writer, v any, indent string) error {

@@ -108,6 +108,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionUpgrade(), c.sessionClose(), c.sessionList(),
 		c.sessionShow(), c.sessionWatch()),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers()),
+		c.snapshot(),
 		c.ping(),
 		group("id", "Decode, encode, make and allocate ids",
 			idDecode(c.out), idEncode(c.out), idNew(c.out), idZXID(c.out), c.idAllocate()))

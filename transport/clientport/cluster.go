@@ -76,6 +76,9 @@ type Member struct {
 type clusterServer struct {
 	holdfastv1.UnimplementedClusterServiceServer
 	cluster Cluster
+	// node tells streams, and snapshots freezes what they tell; nil: there are none.
+	node      *sessionServer
+	snapshots Snapshots
 }
 
 // GetStatus shows this node.

@@ -34,6 +34,8 @@ type Config struct {
 	// Super is the digest, NAME:HASH, of the client that no access list of the tree holds back (P1 of the tree); "" for
 	// none.
 	Super string
+	// Snapshots freezes the node's state for backups; nil: the node makes none.
+	Snapshots Snapshots
 	// Clock is the wall clock that ids are made from (O1); nil is time.Now.
 	Clock func() time.Time
 }

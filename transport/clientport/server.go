@@ -92,7 +92,9 @@ func New(cfg Config, service session.Service, cluster Cluster) *Server {
 	}
 	holdfastv1.RegisterSessionServiceServer(s.port, sessions)
 	holdfastv1.RegisterTreeServiceServer(s.port, &treeServer{node: sessions})
-	holdfastv1.RegisterClusterServiceServer(s.port, &clusterServer{cluster: cluster})
+	holdfastv1.RegisterClusterServiceServer(s.port, &clusterServer{
+		cluster: cluster, node: sessions, snapshots: cfg.Snapshots,
+	})
 	holdfastv1.RegisterIdServiceServer(s.port, &idServer{clock: cfg.Clock, service: service})
 	healthpb.RegisterHealthServer(s.port, s.health)
 	reflection.Register(s.port)

@@ -542,7 +542,7 @@ var File_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/types.proto\"\x12\n" +
+	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
 	"\x10GetStatusRequest\"\xd7\x06\n" +
 	"\x11GetStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
@@ -589,10 +589,11 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\vROLE_LEADER\x10\x01\x12\x11\n" +
 	"\rROLE_FOLLOWER\x10\x02\x12\x11\n" +
 	"\rROLE_OBSERVER\x10\x03\x12\x12\n" +
-	"\x0eROLE_CANDIDATE\x10\x042\xae\x01\n" +
+	"\x0eROLE_CANDIDATE\x10\x042\x85\x02\n" +
 	"\x0eClusterService\x12J\n" +
 	"\tGetStatus\x12\x1d.holdfast.v1.GetStatusRequest\x1a\x1e.holdfast.v1.GetStatusResponse\x12P\n" +
-	"\vListMembers\x12\x1f.holdfast.v1.ListMembersRequest\x1a .holdfast.v1.ListMembersResponseB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\vListMembers\x12\x1f.holdfast.v1.ListMembersRequest\x1a .holdfast.v1.ListMembersResponse\x12U\n" +
+	"\fTakeSnapshot\x12 .holdfast.v1.TakeSnapshotRequest\x1a!.holdfast.v1.TakeSnapshotResponse0\x01B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_cluster_proto_rawDescOnce sync.Once
@@ -609,13 +610,15 @@ func file_holdfast_v1_cluster_proto_rawDescGZIP() []byte {
 var file_holdfast_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_holdfast_v1_cluster_proto_goTypes = []any{
-	(Role)(0),                   // 0: holdfast.v1.Role
-	(*GetStatusRequest)(nil),    // 1: holdfast.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),   // 2: holdfast.v1.GetStatusResponse
-	(*ListMembersRequest)(nil),  // 3: holdfast.v1.ListMembersRequest
-	(*ListMembersResponse)(nil), // 4: holdfast.v1.ListMembersResponse
-	(*Member)(nil),              // 5: holdfast.v1.Member
-	(Mode)(0),                   // 6: holdfast.v1.Mode
+	(Role)(0),                    // 0: holdfast.v1.Role
+	(*GetStatusRequest)(nil),     // 1: holdfast.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),    // 2: holdfast.v1.GetStatusResponse
+	(*ListMembersRequest)(nil),   // 3: holdfast.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),  // 4: holdfast.v1.ListMembersResponse
+	(*Member)(nil),               // 5: holdfast.v1.Member
+	(Mode)(0),                    // 6: holdfast.v1.Mode
+	(*TakeSnapshotRequest)(nil),  // 7: holdfast.v1.TakeSnapshotRequest
+	(*TakeSnapshotResponse)(nil), // 8: holdfast.v1.TakeSnapshotResponse
 }
 var file_holdfast_v1_cluster_proto_depIdxs = []int32{
 	0, // 0: holdfast.v1.GetStatusResponse.role:type_name -> holdfast.v1.Role
@@ -623,10 +626,12 @@ var file_holdfast_v1_cluster_proto_depIdxs = []int32{
 	5, // 2: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
 	1, // 3: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
 	3, // 4: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
-	2, // 5: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
-	4, // 6: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
+	7, // 5: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
+	2, // 6: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
+	4, // 7: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
+	8, // 8: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
+	6, // [6:9] is the sub-list for method output_type
+	3, // [3:6] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
 	3, // [3:3] is the sub-list for extension extendee
 	0, // [0:3] is the sub-list for field type_name
@@ -637,6 +642,7 @@ func file_holdfast_v1_cluster_proto_init() {
 	if File_holdfast_v1_cluster_proto != nil {
 		return
 	}
+	file_holdfast_v1_snapshot_proto_init()
 	file_holdfast_v1_types_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -21,8 +21,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ClusterService_GetStatus_FullMethodName   = "/holdfast.v1.ClusterService/GetStatus"
-	ClusterService_ListMembers_FullMethodName = "/holdfast.v1.ClusterService/ListMembers"
+	ClusterService_GetStatus_FullMethodName    = "/holdfast.v1.ClusterService/GetStatus"
+	ClusterService_ListMembers_FullMethodName  = "/holdfast.v1.ClusterService/ListMembers"
+	ClusterService_TakeSnapshot_FullMethodName = "/holdfast.v1.ClusterService/TakeSnapshot"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -35,6 +36,9 @@ type ClusterServiceClient interface {
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
 	// ListMembers shows the members of the newest Raft configuration that the asked node knows.
 	ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error)
+	// TakeSnapshot streams a backup: the state as of one index, from a frozen copy. It holds no cluster key and no request
+	// ids, but all data of the tree. A node streams at most two at a time: RESOURCE_EXHAUSTED names max_snapshots.
+	TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[TakeSnapshotResponse], error)
 }
 
 type clusterServiceClient struct {
@@ -65,6 +69,25 @@ func (c *clusterServiceClient) ListMembers(ctx context.Context, in *ListMembersR
 	return out, nil
 }
 
+func (c *clusterServiceClient) TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[TakeSnapshotResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ClusterService_ServiceDesc.Streams[0], ClusterService_TakeSnapshot_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[TakeSnapshotRequest, TakeSnapshotResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ClusterService_TakeSnapshotClient = grpc.ServerStreamingClient[TakeSnapshotResponse]
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -75,6 +98,9 @@ type ClusterServiceServer interface {
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
 	// ListMembers shows the members of the newest Raft configuration that the asked node knows.
 	ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error)
+	// TakeSnapshot streams a backup: the state as of one index, from a frozen copy. It holds no cluster key and no request
+	// ids, but all data of the tree. A node streams at most two at a time: RESOURCE_EXHAUSTED names max_snapshots.
+	TakeSnapshot(*TakeSnapshotRequest, grpc.ServerStreamingServer[TakeSnapshotResponse]) error
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -90,6 +116,9 @@ func (UnimplementedClusterServiceServer) GetStatus(context.Context, *GetStatusRe
 }
 func (UnimplementedClusterServiceServer) ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListMembers not implemented")
+}
+func (UnimplementedClusterServiceServer) TakeSnapshot(*TakeSnapshotRequest, grpc.ServerStreamingServer[TakeSnapshotResponse]) error {
+	return status.Error(codes.Unimplemented, "method TakeSnapshot not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -148,6 +177,17 @@ func _ClusterService_ListMembers_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_TakeSnapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(TakeSnapshotRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ClusterServiceServer).TakeSnapshot(m, &grpc.GenericServerStream[TakeSnapshotRequest, TakeSnapshotResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ClusterService_TakeSnapshotServer = grpc.ServerStreamingServer[TakeSnapshotResponse]
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -164,6 +204,12 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ClusterService_ListMembers_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "TakeSnapshot",
+			Handler:       _ClusterService_TakeSnapshot_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "holdfast/v1/cluster.proto",
 }

@@ -1,0 +1,156 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/backup"
+	"holdfast/fsm"
+	"holdfast/session"
+)
+
+// Survivor is the data directory of a node whose cluster has lost its majority. It is locked until Close, and nothing
+// in it is changed.
+type Survivor struct {
+	// From describes the state: that of the newest entry in the node's log, whether a majority had it or not.
+	From backup.Header
+	// Members are the members of the newest configuration in the log.
+	Members []session.Node
+
+	lock  io.Closer
+	state *fsm.Backup
+}
+
+// OpenSurvivor reads the state of a node from its data directory. The error says why there is none: another process
+// uses the directory, its files do not fit together, or an entry cannot be read.
+func OpenSurvivor(path, version string, logger hclog.Logger) (s *Survivor, err error) {
+	if missing(filepath.Join(path, identityFile)) {
+		return nil, fmt.Errorf("data directory %s: it has no identity file: it is not that of a node", path)
+	}
+	lock, err := lockDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", path, err)
+	}
+	s = &Survivor{lock: lock, From: backup.Header{Version: version}}
+	if err := s.read(path, logger); err != nil {
+		return nil, errors.Join(fmt.Errorf("data directory %s: %w", path, err), lock.Close())
+	}
+	return s, nil
+}
+
+// Close gives the directory free.
+func (s *Survivor) Close() error { return s.lock.Close() }
+
+// Found makes the data directories of a new cluster with the state.
+func (s *Survivor) Found(f Founding) (Founded, error) {
+	return f.found(source{header: s.From, open: func() (io.ReadCloser, error) {
+		from, to := io.Pipe()
+		go func() { to.CloseWithError(s.state.Write(to)) }() // ends with the reader
+		return from, nil
+	}})
+}
+
+func (s *Survivor) read(path string, logger hclog.Logger) error {
+	record, err := readIdentity(path)
+	if err != nil {
+		return err
+	}
+	if err = record.check(identityRecord{ClusterID: record.ClusterID, Node: record.Node}); err != nil {
+		return err
+	}
+	if record.Founders == nil {
+		return errors.New("its node never took part in the cluster: it has no state")
+	}
+	log, err := readBolt(filepath.Join(path, logFile))
+	if err != nil {
+		return fmt.Errorf("opening the Raft log: %w", err)
+	}
+	defer log.Close() //nolint:errcheck // it was only read
+	d := &dir{
+		Path: path, Incarnation: record.Incarnation, former: record.Incarnation, record: record, presence: &presence{},
+	}
+	origins, err := openSnapshots(d, logger)
+	if err != nil {
+		return err
+	}
+	all := &stores{
+		bolt: log, logs: &anchoredLogs{LogStore: log}, stable: log, origins: origins,
+		snapshots: &checkedSnapshots{SnapshotStore: origins},
+	}
+	if _, err = all.judge(d); err != nil {
+		return err
+	}
+	stored, err := all.readLog(path)
+	if err != nil {
+		return err
+	}
+	state, servers, err := all.replay(stored, logger)
+	if err != nil {
+		return err
+	}
+	for _, one := range servers {
+		if node, _, idErr := nodeOfServer(one.ID); idErr == nil {
+			s.Members = append(s.Members, node)
+		}
+	}
+	if s.state, err = state.Backup(); err != nil {
+		return err
+	}
+	s.describe(record, stored)
+	return nil
+}
+
+// describe says what the state is of. No length and no checksum of the records is known yet.
+func (s *Survivor) describe(record identityRecord, log *storedLog) {
+	c := s.state.Contents()
+	s.From.Cluster, s.From.Node = record.ClusterID, record.Node
+	s.From.Index, s.From.Term, s.From.FeatureLevel = c.Index, max(log.term, c.Term), c.Level
+	s.From.Sessions, s.From.Certificates, s.From.Entries = c.Sessions, c.Certificates, c.Entries
+	s.From.Ephemerals, s.From.StateDigest = c.Ephemerals, c.Digest
+}
+
+// replay returns the state after the newest snapshot and all entries of the log, and the newest configuration there.
+func (s *stores) replay(log *storedLog, logger hclog.Logger) (*fsm.State, []raft.Server, error) {
+	var failed error
+	state := fsm.New(fsm.Config{
+		Logger: logger, Fatal: func(err error) { failed = err }, LogFile: filepath.Join(log.path, logFile),
+	})
+	var servers []raft.Server
+	next := log.first
+	if newest, err := s.newest(); err != nil {
+		return nil, nil, err
+	} else if newest != nil {
+		meta, from, err := s.origins.Open(newest.ID)
+		if err == nil {
+			err = state.Restore(from)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		servers, next = meta.Configuration.Servers, max(next, newest.Index+1)
+	}
+	for ; log.last > 0 && next <= log.last; next++ {
+		var entry raft.Log
+		if err := log.logs.GetLog(next, &entry); err != nil {
+			return nil, nil, fmt.Errorf("reading entry %d of the Raft log: %w", next, err)
+		}
+		switch entry.Type {
+		case raft.LogCommand:
+			state.Apply(&entry)
+		case raft.LogConfiguration:
+			c := raft.DecodeConfiguration(entry.Data)
+			state.StoreConfiguration(entry.Index, c)
+			servers = c.Servers
+		case raft.LogNoop, raft.LogBarrier, raft.LogAddPeerDeprecated, raft.LogRemovePeerDeprecated:
+		}
+		if failed != nil {
+			return nil, nil, failed
+		}
+	}
+	return state, servers, failed
+}
