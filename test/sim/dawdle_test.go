@@ -16,16 +16,21 @@ func (w *world) Dawdle(name string, each time.Duration) (undo func() bool) {
 	}
 }
 
-// dawdle takes time on the goroutine that applies: between what an entry does to sessions and what it does to the tree
-// of those who are served, and before the node's index moves and the next entry is applied. A process that was killed
-// does not wait.
-func (p *process) dawdle() {
+// lag is how much longer the node takes to apply an entry now.
+func (p *process) lag() time.Duration {
 	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
 	each := p.w.lags[p.name]
 	if each > 0 {
 		p.w.lagged[p.name]++
 	}
-	p.w.mu.Unlock()
+	return each
+}
+
+// dawdle takes time on the goroutine that applies: between what an entry does to sessions and what it does to the tree
+// of those who are served, and before the node's index moves and the next entry is applied. A process that was killed
+// does not wait.
+func (p *process) dawdle(each time.Duration) {
 	if each == 0 {
 		return
 	}

@@ -303,7 +303,8 @@ func (p *process) note(e history.Event) {
 
 // applied records what the node applied, on the goroutine that applies.
 func (p *process) applied(index, term uint64, changes []session.Change) {
-	defer p.dawdle() // last: clients have been told of moves and ends by now, and are not to be told before it is recorded
+	lag := p.lag()
+	defer p.dawdle(lag) // last: clients have been told of moves and ends by now, and that must be recorded
 	p.mu.Lock()
 	over, first := p.over, term > p.term
 	p.seen[index], p.term = true, max(p.term, term)
@@ -319,7 +320,7 @@ func (p *process) applied(index, term uint64, changes []session.Change) {
 	for _, c := range changes {
 		e := history.Event{
 			Who: p.name, ID: c.Session.ID, Attachment: c.Session.Attachment, Timeout: c.Session.Timeout, Index: index,
-			Term: term,
+			Term: term, Dawdles: lag,
 			Node: c.Session.Owner, Instance: c.Session.Instance,
 		}
 		switch c.Kind {

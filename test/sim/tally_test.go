@@ -17,6 +17,8 @@ import (
 )
 
 // count adds to the counter, now and then several times at once, and reads it.
+//
+//nolint:revive // flag-parameter: see rest
 func (x *worker) count(ctx context.Context, s *client.Session, last bool) bool {
 	c := recipes.NewCounter(s, countPath)
 	if !last && x.draw(3) == 0 {

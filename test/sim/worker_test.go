@@ -93,6 +93,8 @@ func (x *worker) repeat(path string, turn func(ctx context.Context, s *client.Se
 
 // takes takes a turn. The end of the last fault ends all turns but the last: nobody waits then for what another would
 // have done in a turn that does not come.
+//
+//nolint:revive // flag-parameter: see rest
 func (x *worker) takes(
 	ctx context.Context, s *client.Session, turn func(context.Context, *client.Session, bool) bool, last bool,
 ) bool {
@@ -156,6 +158,8 @@ func (y *yard) conclude(ctx context.Context, all []*worker) {
 }
 
 // job puts an item into the queue now and then, and takes one.
+//
+//nolint:revive // flag-parameter: see rest
 func (x *worker) job(ctx context.Context, s *client.Session, last bool) bool {
 	q := recipes.NewQueue(s, queuePath)
 	if (last || x.draw(2) == 0) && !x.put(ctx, s, q, last) {
@@ -172,6 +176,8 @@ func (x *worker) job(ctx context.Context, s *client.Session, last bool) bool {
 // backlog is how many items a worker finds who puts no more.
 const backlog = 6
 
+//
+//nolint:revive // flag-parameter: see rest
 func (x *worker) put(ctx context.Context, s *client.Session, q *recipes.Queue, last bool) bool {
 	asking, cancel := x.patience(ctx, last)
 	defer cancel()

@@ -175,6 +175,23 @@ func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 		{"a lapse while the node itself is cut off", "context local", all(fault("isolate n2", "n2", 62, 66),
 			drop(history.Silent), lapse(65))},
 		{"a lapse when another client took it", "context local", all(drop(history.Silent), lapse(63.1))},
+		{
+			"ended before its slow node could report the touches that were handed over (T5, L8)", "I3 upgraded",
+			all(
+				storm(30, 100), unless(func(e history.Event) bool {
+					return e.ID == lifted2 && (e.Kind == history.AppliedMove || e.Kind == history.Resumed ||
+						e.Kind == history.Upgraded)
+				}),
+				of(lifted2, history.AppliedOpen, func(e *history.Event) {
+					if e.Who == "n2" {
+						e.Dawdles = at(5.45) // until after the decision
+					}
+				}),
+				of(lifted2, history.Decided, func(e *history.Event) { e.Attachment, e.At = 5, at(76.9) }),
+				of(lifted2, history.AppliedEnd, func(e *history.Event) {
+					e.Attachment, e.Node, e.At, e.Certificate.LastTouchAge = 5, 2, at(76.95), at(5.3)
+				})),
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -217,7 +217,8 @@ func (c locals) closedByToken(l *local, made history.Event, newest uint64) {
 }
 
 // join adds to the global life what is known from before it: touches, which are handed over where the entry is applied
-// and count from then on (L8); requests to close; and the silence of a client that has not heard of the upgrade.
+// and count once the node reports them (L8): when it shows that it has applied the entry (T5); requests to close; and
+// the silence of a client that has not heard of the upgrade.
 func (l *local) join() {
 	g := l.global
 	made := g.applied[0]
@@ -226,7 +227,7 @@ func (l *local) join() {
 			continue
 		}
 		for _, v := range l.voices {
-			v.Attachment, v.At = made.Attachment, max(v.At, a.At)
+			v.Attachment, v.At = made.Attachment, max(v.At, a.At+a.Dawdles)
 			g.voices = append(g.voices, v)
 		}
 		break

@@ -8,7 +8,8 @@ func Names() []string {
 	return slices.Concat(names(), authorsNames(), contendersNames(), workersNames())
 }
 
-// NamesWithout returns those of Names that are put to the test without some clients: [Authors], [Contenders], [Workers].
+// NamesWithout returns those of Names that are put to the test without some clients: [Authors], [Contenders] or
+// [Workers].
 func NamesWithout(some []string) []string {
 	all := names()
 	if !slices.Contains(some, Authors) {

@@ -23,22 +23,8 @@ func (c uses) counter(path string, used map[string][]history.Event) {
 	}
 	steps, numbers := c.steps(path)
 	for _, e := range used[Add] {
-		did := steps[e.Use.Number]
+		c.added(e, steps[e.Use.Number])
 		delete(steps, e.Use.Number)
-		c.checked("counter add")
-		switch {
-		case e.Text == "" && (len(did) != 1 || did[0].sum != e.Use.Sum):
-			c.misled(e, "counter", "the log has the steps %v", did)
-		case len(did) > 1:
-			c.misled(e, "counter", "it took effect more than once: %v", did)
-		case e.Text != "" && e.Unknown:
-			c.checked("counter unknown")
-		case e.Text != "" && len(did) > 0:
-			c.misled(e, "counter", "it took effect, and its caller could not know: %v", did)
-		}
-		if len(did) == 1 && c.times[did[0].at.Index()].at < e.Asked {
-			c.misled(e, "counter", "it took effect before it was called")
-		}
 	}
 	for n, did := range steps {
 		c.fail("counter", 0, c.times[did[0].at.Index()].at, "the log adds %d, and nobody has called for that: %v", n, did)
@@ -54,6 +40,24 @@ func (c uses) counter(path string, used map[string][]history.Event) {
 				break
 			}
 		}
+	}
+}
+
+// added checks one call that adds to a counter, by the steps of the log that are its.
+func (c uses) added(e history.Event, did []addition) {
+	c.checked("counter add")
+	switch {
+	case e.Text == "" && (len(did) != 1 || did[0].sum != e.Use.Sum):
+		c.misled(e, "counter", "the log has the steps %v", did)
+	case len(did) > 1:
+		c.misled(e, "counter", "it took effect more than once: %v", did)
+	case e.Text != "" && e.Unknown:
+		c.checked("counter unknown")
+	case e.Text != "" && len(did) > 0:
+		c.misled(e, "counter", "it took effect, and its caller could not know: %v", did)
+	}
+	if len(did) == 1 && c.times[did[0].at.Index()].at < e.Asked {
+		c.misled(e, "counter", "it took effect before it was called")
 	}
 }
 
@@ -104,21 +108,26 @@ func (c uses) group(path string, used map[string][]history.Event) {
 		c.viewed(e, members, dropped, shown)
 	}
 	for _, e := range used[LastView] {
-		c.checked("group at last")
-		there := make(map[tree.Stamp]bool)
-		for _, s := range members {
-			there[s.made] = s.gone == 0 || c.times[s.gone.Index()].at > e.At
+		c.viewedLast(e, members)
+	}
+}
+
+// viewedLast checks a view long after the last fault: it shows exactly the members that there are.
+func (c uses) viewedLast(e history.Event, members []stay) {
+	c.checked("group at last")
+	there := make(map[tree.Stamp]bool)
+	for _, s := range members {
+		there[s.made] = s.gone == 0 || c.times[s.gone.Index()].at > e.At
+	}
+	for _, m := range e.Use.Members {
+		if !there[m.Token] {
+			c.misled(e, "group", "%s of %v is no member any more", m.ID, m.Token)
 		}
-		for _, m := range e.Use.Members {
-			if !there[m.Token] {
-				c.misled(e, "group", "%s of %v is no member any more", m.ID, m.Token)
-			}
-			delete(there, m.Token)
-		}
-		for token, is := range there {
-			if s, _ := find(members, token); is && c.times[token.Index()].at < e.At-c.bounds.Commit {
-				c.misled(e, "group", "it lacks %s of %v", s.path, token)
-			}
+		delete(there, m.Token)
+	}
+	for token, is := range there {
+		if s, _ := find(members, token); is && c.times[token.Index()].at < e.At-c.bounds.Commit {
+			c.misled(e, "group", "it lacks %s of %v", s.path, token)
 		}
 	}
 }

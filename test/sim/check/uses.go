@@ -161,22 +161,27 @@ func (c uses) queue(path string, used map[string][]history.Event) {
 		}
 	}
 	for _, e := range used[Finish] {
-		claim, ok := find(claims, e.Use.Token)
-		if e.Text != "" {
-			continue
-		}
-		c.checked("queue finish")
-		gone := slices.ContainsFunc(items, func(s stay) bool {
-			return s.datas[0] == e.Use.Data && s.gone != 0 && s.gone == claim.gone
-		})
-		if !ok || !gone {
-			c.misled(e, "queue", "the log does not remove the item with the claim")
-		}
+		c.finishes(e, items, claims)
 	}
 	for _, e := range c.contested {
 		if e.Kind == history.Granted && e.Claim.Recipe == Item && strings.HasPrefix(e.Claim.Path, path+"/") {
 			c.claimed(e, items, claims)
 		}
+	}
+}
+
+// finishes checks that the item of a call that finishes it goes with the call's claim.
+func (c uses) finishes(e history.Event, items, claims []stay) {
+	if e.Text != "" {
+		return
+	}
+	c.checked("queue finish")
+	claim, ok := find(claims, e.Use.Token)
+	gone := slices.ContainsFunc(items, func(s stay) bool {
+		return s.datas[0] == e.Use.Data && s.gone != 0 && s.gone == claim.gone
+	})
+	if !ok || !gone {
+		c.misled(e, "queue", "the log does not remove the item with the claim")
 	}
 }
 
@@ -238,6 +243,11 @@ func (c uses) once(path string, used map[string][]history.Event) {
 	if len(first) > 1 {
 		c.misled(first[1], "once", "somebody else was first too: %s", history.Line(first[0]))
 	}
+	c.workedOn(path, told)
+}
+
+// workedOn checks that nobody begins to work on the job of a key after anybody was told that it is done.
+func (c uses) workedOn(path string, told time.Duration) {
 	for _, e := range c.contested {
 		if e.Kind != history.Works || e.Claim.Path != path {
 			continue

@@ -151,15 +151,15 @@ func (s *site) judge(t *testing.T) Result {
 	now, past, known := plain.New(0), newAnnals(), make(times)
 	past.turn(now, 0)
 	for _, d := range s.log {
-		moment := moment{at(float64(d.index)), at(float64(d.index))}
-		stamp := plain.At{Stamp: tree.StampAt(d.index, 1), Clock: moment.clock, Session: uint64(d.owner)}
+		when := moment{at(float64(d.index)), at(float64(d.index))}
+		stamp := plain.At{Stamp: tree.StampAt(d.index, 1), Clock: when.clock, Session: uint64(d.owner)}
 		if d.ends {
 			now.End(stamp, uint64(d.owner), true, nil)
 		} else if outcome, _ := now.Do(stamp, tree.Transaction{Then: d.ops}); outcome.Refused != nil {
 			t.Fatalf("the log at %d: %v", d.index, outcome.Refused)
 		}
 		past.turn(now, stamp.Stamp)
-		known[d.index] = moment
+		known[d.index] = when
 	}
 	uses{j, past, known}.check()
 	return v.Result

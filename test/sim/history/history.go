@@ -231,7 +231,10 @@ type Event struct {
 	Asked, Until time.Duration
 	// Index and Term are the applied entry's.
 	Index, Term uint64
-	Cause       session.Cause
+	// Dawdles is how much later than At a node that applies slowly shows that it has applied the entry. Its learner has
+	// taken the entry in by then.
+	Dawdles time.Duration
+	Cause   session.Cause
 	// Certificate is set on AppliedEnd, and on ToldGone if the client was given one.
 	Certificate *session.Certificate
 	// State is what the answering node told about itself, zero if not known. On NodeStarted its Mode is read-only if

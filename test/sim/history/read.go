@@ -41,8 +41,11 @@ func (r *Read) String() string {
 // told returns what a node told about itself, what it showed, and what it told a watch, as the middle of a line.
 func told(e Event) string {
 	text := ""
+	if e.Dawdles != 0 {
+		text = fmt.Sprintf(" (shown %v later)", e.Dawdles)
+	}
 	if e.State != (session.NodeState{}) {
-		text = fmt.Sprintf(" by node %d, %s at index %d", e.State.Node, e.State.Mode, e.State.Index)
+		text += fmt.Sprintf(" by node %d, %s at index %d", e.State.Node, e.State.Mode, e.State.Index)
 	}
 	if e.Read != nil {
 		text += e.Read.String()
