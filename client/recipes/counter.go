@@ -58,13 +58,19 @@ func (c *Counter) Add(ctx context.Context, delta int64) (sum int64, err error) {
 			return sum, failed("add to", c.path, err)
 		}
 	}
-	err = c.lock.Do(ctx, func(ctx context.Context, _ tree.Stamp) error {
+	added := false
+	// Under ctx, not under the lock's: the lock is for order alone, and the version keeps the sum right.
+	err = c.lock.Do(ctx, func(context.Context, tree.Stamp) error {
 		for {
 			if sum, err = c.try(ctx, delta); !errors.Is(err, errOvertaken) {
+				added = err == nil
 				return err
 			}
 		}
 	})
+	if added {
+		err = nil // whatever has become of the lock
+	}
 	return sum, failed("add to", c.path, err)
 }
 

@@ -16,9 +16,11 @@
 // # Fairness
 //
 // Those who wait stand in a line, in the order in which the log made their entries. Each watches the one before it
-// alone: 10,000 waiters on a lock cost one wake-up for each release. After a release the next one holds the lock when
-// it has heard of one change, the removal of the entry. After the death of a holder it holds it after the expiry of
-// that session, and its lock-delay if it has one, see [WithLinger].
+// alone: 10,000 waiters on a lock cost one wake-up for each release. A waiter whose own entry is removed hears of that
+// when its turn comes. Who comes to an empty line learns so from the write that made its entry, and reads nothing.
+//
+// After a release the next one holds the lock when it has heard of one change, the removal of the entry. After the
+// death of a holder it holds it after the expiry of that session, and its lock-delay if it has one, see [WithLinger].
 //
 // # Faults
 //

@@ -12,8 +12,8 @@ import (
 )
 
 // DoubleBarrier lets a number of sessions begin something together and end it together. Enter waits until all have
-// entered, Leave until all have left. One that dies has left. After that the barrier may be used again. Safe for
-// concurrent use.
+// entered, Leave until all have left. One that gives up or dies while it enters has not entered, and one that dies
+// inside has left. When all have left, the barrier may be used again. Safe for concurrent use.
 //
 //	         Enter           all have entered          Leave             all have left
 //	away ------------> ENTERING ------------> INSIDE ------------> LEAVING -------------> away
@@ -64,11 +64,14 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*Inside, error) {
 	}
 	inside := b.line
 	inside.path = tree.Join(b.line.path, insideName)
-	p, err := inside.enter(ctx, insider, []byte(b.line.o.holder))
+	if err := inside.clear(ctx); err != nil {
+		return nil, err
+	}
+	p, err := handed(ctx, func(ctx context.Context) (*place, error) { return inside.member(ctx, b.number) })
 	if err != nil {
 		return nil, err
 	}
-	round, err := b.complete(ctx, p)
+	round, err := p.complete(ctx)
 	if err != nil {
 		p.leave(err)
 		return nil, err
@@ -76,36 +79,75 @@ func (b *DoubleBarrier) enter(ctx context.Context) (*Inside, error) {
 	return &Inside{place: p, round: round}, nil
 }
 
-// complete waits until the last one has entered. All watch for the one entry that makes the number full. Those who come
-// late, or see it come and go, find the number in what the entry above counts.
-func (b *DoubleBarrier) complete(ctx context.Context, p *place) (round tree.Stamp, err error) {
-	waiting, stop := p.while(ctx)
-	defer stop()
-	last := insider + tree.SequenceSuffix(uint64(b.number-1)) //nolint:gosec // not negative
-	if p.name > last {
-		return 0, ErrFull
+// clear removes what a round has left whose members have all died.
+func (l line) clear(ctx context.Context) error {
+	above, exists, err := l.in.Exists(ctx, l.path)
+	if err == nil && exists && full(above) && above.Children == 0 {
+		err = l.reset(ctx, above.Created)
+	}
+	if errors.Is(err, &tree.RefusedError{Code: tree.NotEmpty}) {
+		return nil // somebody has come
+	}
+	return err
+}
+
+// full reports whether all have entered, from the state of the entry above them.
+func full(above tree.Stat) bool { return above.Version > 0 }
+
+// member makes the entry of a member. The entry that completes the number also changes the data of the entry above, in
+// the same transaction: that all were inside at one moment stays known, however soon one of them leaves.
+func (l line) member(ctx context.Context, number int) (*place, error) {
+	enter := tree.Create{
+		Path: tree.Join(l.path, insider), Sequential: true, Kind: tree.Ephemeral, Linger: l.o.linger,
+		Data: []byte(l.o.holder), ACL: l.o.acl,
 	}
 	for {
-		came := client.NewOneShot()
-		_, exists, err := p.in.Exists(waiting, tree.Join(p.path, last), client.WithWatch(came))
-		var above tree.Stat
-		if err == nil {
-			above, _, err = p.in.Exists(waiting, p.path)
+		done, err := l.in.Transact(ctx, tree.Transaction{
+			If: []tree.Condition{
+				{Path: l.path, Property: tree.ChildCount, Is: tree.Equal, Value: uint64(number - 1)}, //nolint:gosec // not negative
+				{Path: l.path, Property: tree.DataVersion, Is: tree.Equal, Value: 0},
+			},
+			Then: []tree.Op{enter, tree.Set{Path: l.path, Version: tree.Any}},
+			Else: []tree.Op{enter},
+		})
+		switch {
+		case err == nil:
+			made := done.Outcome.Ops[0]
+			return l.placed(ctx, made.Path, made.Stat.Created).guarded(), nil
+		case !errors.Is(err, &tree.RefusedError{Code: tree.NoParent}):
+			return nil, err
 		}
-		if err == nil && !exists && ever(above) < int64(b.number) {
-			_, err = came.Wait(waiting)
-			came.Stop()
-			if err == nil {
-				continue
-			}
+		if err := ensure(ctx, l.in, l.path); err != nil {
+			return nil, err
 		}
-		came.Stop()
-		return above.Created, p.reason(waiting, err)
 	}
 }
 
-// ever returns how many children an entry has had (D4).
-func ever(s tree.Stat) int64 { return (s.ChildrenVersion + int64(s.Children)) / 2 }
+// complete waits until all have entered. The error is [ErrFull] if they had before p came.
+func (p *place) complete(ctx context.Context) (round tree.Stamp, err error) {
+	waiting, stop := p.while(ctx)
+	defer stop()
+	for {
+		changed := client.NewOneShot()
+		above, exists, err := p.in.Exists(waiting, p.path, client.WithWatch(changed))
+		switch {
+		case err == nil && !exists:
+			err = ErrBroken
+		case err == nil && !full(above):
+			_, err = changed.Wait(waiting)
+			if err == nil {
+				changed.Stop()
+				continue
+			}
+		case err == nil && above.Modified < p.token:
+			err = ErrFull
+		case err == nil:
+			err = p.verify(waiting) // its entry may have been removed before all had entered
+		}
+		changed.Stop()
+		return above.Created, p.reason(waiting, err)
+	}
+}
 
 // Leave waits until all have left. When ctx ends first, the error wraps its cause, and the caller has left.
 func (i *Inside) Leave(ctx context.Context) error {
@@ -127,7 +169,7 @@ func (i *Inside) empty(ctx context.Context) error {
 		case err != nil:
 			return err
 		case len(page.Children) == 0:
-			if err = i.reset(ctx); !errors.Is(err, &tree.RefusedError{Code: tree.NotEmpty}) {
+			if err = p.reset(ctx, i.round); !errors.Is(err, &tree.RefusedError{Code: tree.NotEmpty}) {
 				return err
 			}
 			continue
@@ -145,12 +187,10 @@ func (i *Inside) empty(ctx context.Context) error {
 }
 
 // reset removes the entry above those who were inside, unless another round has begun.
-func (i *Inside) reset(ctx context.Context) error {
-	_, err := i.place.in.Transact(ctx, tree.Transaction{
-		If: []tree.Condition{{
-			Path: i.place.path, Property: tree.CreatedStamp, Is: tree.Equal, Value: uint64(i.round),
-		}},
-		Then: []tree.Op{tree.Delete{Path: i.place.path, Version: tree.Any}},
+func (l line) reset(ctx context.Context, round tree.Stamp) error {
+	_, err := l.in.Transact(ctx, tree.Transaction{
+		If:   []tree.Condition{{Path: l.path, Property: tree.CreatedStamp, Is: tree.Equal, Value: uint64(round)}},
+		Then: []tree.Op{tree.Delete{Path: l.path, Version: tree.Any}},
 	})
 	return err
 }

@@ -91,7 +91,7 @@ func (l line) join(ctx context.Context, id string, data []byte) (*place, error) 
 		})
 		switch {
 		case err == nil:
-			return l.placed(ctx, made)
+			return l.placed(ctx, made.Path, made.Stat.Created).guarded(), nil
 		case errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}):
 			stat, exists, failed := l.in.Exists(ctx, path)
 			if failed != nil || exists {

@@ -31,6 +31,8 @@ type place struct {
 	// name is that of the entry: a prefix, which says what the contender wants, and ten digits.
 	name  string
 	token tree.Stamp
+	// alone says that the line was empty when the entry was made.
+	alone bool
 	// alive ends with the place; its cause is why.
 	alive context.Context //nolint:containedctx // a place outlives the call that makes it
 	end   context.CancelCauseFunc
@@ -70,14 +72,25 @@ func handed(ctx context.Context, write func(context.Context) (*place, error)) (*
 	}
 }
 
-// create makes the entry of a place, and the entry above if it is missing.
+// create makes the entry of a place, and the entry above if it is missing. The answer tells whether somebody stands in
+// line: who comes to an empty one need not look.
 func (l line) create(ctx context.Context, prefix string, data []byte) (*place, error) {
-	o := client.CreateOptions{Kind: tree.Ephemeral, Sequential: true, Linger: l.o.linger, ACL: l.o.acl}
+	enter := []tree.Op{tree.Create{
+		Path: tree.Join(l.path, prefix), Data: data, Sequential: true, Kind: tree.Ephemeral, Linger: l.o.linger,
+		ACL: l.o.acl,
+	}}
 	for {
-		made, err := l.in.Create(ctx, tree.Join(l.path, prefix), data, o)
+		done, err := l.in.Transact(ctx, tree.Transaction{
+			If:   []tree.Condition{{Path: l.path, Property: tree.ChildCount, Is: tree.Equal, Value: 0}},
+			Then: enter,
+			Else: enter,
+		})
 		switch {
 		case err == nil:
-			return l.placed(ctx, made)
+			made := done.Outcome.Ops[0]
+			p := l.placed(ctx, made.Path, made.Stat.Created)
+			p.alone = !done.Outcome.Else
+			return p, nil
 		case !errors.Is(err, &tree.RefusedError{Code: tree.NoParent}):
 			return nil, err
 		}
@@ -96,66 +109,64 @@ func ensure(ctx context.Context, in *client.Tree, path string) error {
 	return err
 }
 
-// placed returns the place of a new entry, and begins to guard it.
-func (l line) placed(ctx context.Context, made client.Created) (*place, error) {
-	p := &place{line: l, name: tree.Name(made.Path), token: made.Stat.Created}
+// placed returns the place of a new entry, which ends with the session.
+func (l line) placed(ctx context.Context, path string, created tree.Stamp) *place {
+	p := &place{line: l, name: tree.Name(path), token: created}
 	p.alive, p.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	gone, err := p.look(ctx)
-	if err != nil {
-		p.leave(err)
-		return nil, err
-	}
-	go p.guard(gone)
-	return p, nil
-}
-
-// entry returns the path of the place.
-func (p *place) entry() string { return tree.Join(p.path, p.name) }
-
-// look returns a watch that hears of the removal of the entry. The error is [ErrBroken] if it is gone.
-func (p *place) look(ctx context.Context) (*client.OneShot, error) {
-	gone := client.NewOneShot()
-	stat, exists, err := p.in.Exists(ctx, p.entry(), client.WithWatch(gone))
-	switch {
-	case err != nil:
-		return nil, err
-	case !exists || stat.Created != p.token:
-		gone.Stop()
-		return nil, ErrBroken
-	}
-	return gone, nil
-}
-
-// guard ends the place when its entry is removed or the session ends.
-func (p *place) guard(gone *client.OneShot) {
-	ended := make(chan struct{})
-	defer func() { <-ended }()
 	go func() {
-		defer close(ended)
 		select {
 		case <-p.session.Done():
 			p.end(p.session.Err())
 		case <-p.alive.Done():
 		}
 	}()
-	for {
-		_, err := gone.Wait(p.alive)
-		gone.Stop()
-		if err == nil {
-			gone, err = p.look(p.alive) // a change of the data is no removal
-		}
-		switch {
-		case err == nil:
-			continue
-		case p.session.Err() != nil:
-			p.end(p.session.Err())
-		case errors.Is(err, ErrBroken):
-			p.end(err)
-		case p.alive.Err() == nil:
-			p.leave(err) // nobody would hear of the removal
-		}
-		return
+	return p
+}
+
+// entry returns the path of the place.
+func (p *place) entry() string { return tree.Join(p.path, p.name) }
+
+// guarded begins to guard a place that has nobody ahead.
+func (p *place) guarded() *place {
+	go p.guard()
+	return p
+}
+
+// guard ends the place when its entry is removed. What a contender has come to is its own already, so nobody waits for
+// the first look: if the entry is gone by then, the place ends a moment later.
+func (p *place) guard() {
+	var err error
+	for err == nil { // a change of the data is no removal: look again
+		err = p.watch()
 	}
+	switch {
+	case p.session.Err() != nil:
+		p.end(p.session.Err())
+	case errors.Is(err, ErrBroken):
+		p.end(err)
+	case p.alive.Err() == nil:
+		p.leave(err) // nobody would hear of the removal
+	}
+}
+
+// watch waits until something happens to the entry. The error is [ErrBroken] if it is gone.
+func (p *place) watch() error {
+	changed := client.NewOneShot()
+	defer changed.Stop()
+	err := p.verify(p.alive, client.WithWatch(changed))
+	if err == nil {
+		_, err = changed.Wait(p.alive)
+	}
+	return err
+}
+
+// verify returns [ErrBroken] if the entry is gone.
+func (p *place) verify(ctx context.Context, o ...client.ReadOption) error {
+	stat, exists, err := p.in.Exists(ctx, p.entry(), o...)
+	if err == nil && (!exists || stat.Created != p.token) {
+		err = ErrBroken
+	}
+	return err
 }
 
 // leave ends the place, and removes its entry. It does not wait for that: see [place.left].
@@ -194,26 +205,39 @@ func (p *place) standing() tree.Condition {
 	return tree.Condition{Path: p.entry(), Property: tree.CreatedStamp, Is: tree.Equal, Value: uint64(p.token)}
 }
 
-// turn waits until nobody is left whom the place must wait for. Being first is final: nobody comes in before a place.
-// So a node's own state is new enough to find it out.
+// turn waits until nobody is left whom the place must wait for, and begins to guard it. Being first is final: nobody
+// comes in before a place. So a node's own state is new enough to find it out.
+//
+// While it waits the place has one watch, of the one ahead. It looks at its own entry when its turn comes. If that was
+// removed in the meantime, the one behind has heard of it at once, and waits for the one ahead.
 func (p *place) turn(ctx context.Context, ahead rule) error {
 	waiting, stop := p.while(ctx)
 	defer stop()
-	for {
+	for !p.alone {
 		name, err := ahead(waiting, p)
-		if err != nil || name == "" {
-			return p.reason(waiting, err)
+		if err == nil && name == "" {
+			break
 		}
-		gone := client.NewOneShot()
-		_, exists, err := p.in.Exists(waiting, tree.Join(p.path, name), client.WithWatch(gone))
-		if err == nil && exists {
-			_, err = gone.Wait(waiting)
+		if err == nil {
+			err = p.await(waiting, name)
 		}
-		gone.Stop()
 		if err != nil {
 			return p.reason(waiting, err)
 		}
 	}
+	p.guarded()
+	return nil
+}
+
+// await waits until something happens to the entry of another contender.
+func (l line) await(ctx context.Context, name string) error {
+	gone := client.NewOneShot()
+	defer gone.Stop()
+	_, exists, err := l.in.Exists(ctx, tree.Join(l.path, name), client.WithWatch(gone))
+	if err == nil && exists {
+		_, err = gone.Wait(ctx)
+	}
+	return err
 }
 
 // while returns a context that ends with ctx and with the place.
@@ -226,12 +250,15 @@ func (p *place) while(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// rule returns the contender that a place waits for next; "" if it is its turn.
+// rule returns the contender that a place waits for next; "" if it is its turn and its entry is still there. The error
+// is [ErrBroken] if it is not.
 type rule func(ctx context.Context, p *place) (string, error)
 
 // reason returns why the waiting has ended: the end of the place comes before what it causes.
 func (p *place) reason(waiting context.Context, err error) error {
 	switch {
+	case errors.Is(context.Cause(p.alive), ErrReleased):
+		return err // the place was exchanged for what it stood for, and ctx ended in the same moment
 	case p.alive.Err() != nil:
 		return context.Cause(p.alive)
 	case err != nil && waiting.Err() != nil:
@@ -242,14 +269,30 @@ func (p *place) reason(waiting context.Context, err error) error {
 	return err
 }
 
-// before returns the nearest contender with the prefix that is before the place; "" if there is none.
+// before returns the nearest contender with the prefix that is before the place; "" if there is none. Among contenders
+// with its own prefix it sees the place too, in the same read, and returns [ErrBroken] if its entry is gone.
 func (p *place) before(ctx context.Context, prefix string) (string, error) {
 	digits := p.name[len(p.name)-sequenceDigits:]
-	page, err := p.in.ListPage(ctx, p.path, client.Listing{After: prefix + digits, Backward: true, PageSize: 1})
-	if err != nil || len(page.Children) == 0 || !standsAs(page.Children[0].Name, prefix) {
+	behind := client.Listing{After: prefix + digits, Backward: true, PageSize: 1}
+	own := prefix+digits == p.name
+	if own {
+		behind.After, behind.PageSize = p.name+"-", 2
+	}
+	page, err := p.in.ListPage(ctx, p.path, behind)
+	if err != nil {
 		return "", err
 	}
-	return page.Children[0].Name, nil
+	found := page.Children
+	if own {
+		if len(found) == 0 || found[0].Name != p.name {
+			return "", ErrBroken
+		}
+		found = found[1:]
+	}
+	if len(found) == 0 || !standsAs(found[0].Name, prefix) {
+		return "", nil
+	}
+	return found[0].Name, nil
 }
 
 // standsAs reports whether an entry's name is that of a contender with the prefix.

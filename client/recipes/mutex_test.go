@@ -259,3 +259,63 @@ func TestLockThatIsBroken(t *testing.T) {
 		}
 	})
 }
+
+// TestWaiterThatIsBroken: somebody removes the entry of the second in line. It does not take itself for the first when
+// the holder has gone: the third holds the lock.
+func TestWaiterThatIsBroken(t *testing.T) {
+	for _, r := range inLine() {
+		t.Run(r.name, func(t *testing.T) {
+			whole.Run(t, func(c *whole.Cluster) {
+				ctx := context.Background()
+				cl := c.Client("app")
+				defer cl.Close()
+				type turn struct {
+					who  int
+					give func(context.Context) error
+					err  error
+				}
+				turns := make(chan turn, 3)
+				for i := range 3 {
+					s := c.Session(cl, 30*time.Second)
+					go func() {
+						give, err := r.take(ctx, s)
+						turns <- turn{i, give, err}
+					}()
+					time.Sleep(time.Second)
+				}
+				holder := <-turns
+				in := c.Session(cl, 30*time.Second).Tree()
+				second := waiting(c, in, r.line)
+				if _, err := in.Delete(ctx, second); err != nil {
+					c.T.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if len(turns) > 0 && r.name != "semaphore" { // whose first waiter is told at once
+					c.T.Errorf("%d calls have ended before the holder has", len(turns))
+				}
+				if err := holder.give(ctx); err != nil {
+					c.T.Fatal(err)
+				}
+				for range 2 {
+					switch got := <-turns; {
+					case got.who == 1 && !errors.Is(got.err, recipes.ErrBroken):
+						c.T.Errorf("the second holds the lock, or has the error %v", got.err)
+					case got.who == 2 && got.err != nil:
+						c.T.Errorf("the third: %v", got.err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// waiting returns the first entry in a line that waits: behind the holder, which stands there as long as it holds, if
+// any does.
+func waiting(c *whole.Cluster, in *client.Tree, line string) string {
+	c.T.Helper()
+	page, err := in.ListPage(context.Background(), line, client.Listing{}, client.Linearizable())
+	if err != nil || len(page.Children) < 2 {
+		c.T.Fatalf("in line are %v: %v", page.Children, err)
+	}
+	return tree.Join(line, page.Children[len(page.Children)-2].Name)
+}

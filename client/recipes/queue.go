@@ -248,8 +248,7 @@ func (q *Queue) exchange(ctx context.Context, p *place, c *claimed) (*place, err
 	p.end(ErrReleased)
 	claims := q.line
 	claims.path = q.below(claimsName)
-	made := done.Outcome.Ops[0]
-	return claims.placed(ctx, client.Created{Path: made.Path, Stat: made.Stat, Stamp: done.Stamp})
+	return claims.placed(ctx, path, done.Outcome.Ops[0].Stat.Created).guarded(), nil
 }
 
 // there is the condition that the item is still there.
@@ -258,7 +257,8 @@ func (c *Claim) there() tree.Condition {
 }
 
 // Finish removes the item, and ends the claim. The error wraps [Grant.Err] if the claim was over before: the item is
-// then another worker's. When ctx ends first, the error wraps its cause, and the item is gone or comes back.
+// then another worker's. When ctx ends first, the error wraps its cause, the claim is over, and the item is gone or
+// comes back.
 func (c *Claim) Finish(ctx context.Context) error { return failed("finish", c.item, c.finish(ctx)) }
 
 func (c *Claim) finish(ctx context.Context) error {
@@ -278,6 +278,8 @@ func (c *Claim) finish(ctx context.Context) error {
 		return ErrBroken
 	case err == nil:
 		p.end(ErrReleased)
+	case ctx.Err() != nil:
+		p.leave(ErrReleased) // the write may never be sent
 	}
 	return err
 }

@@ -59,7 +59,13 @@ func (l *ReadWriteLock) DoRead(ctx context.Context, work func(ctx context.Contex
 func reading() want {
 	return want{
 		recipe: "read lock", prefix: reader,
-		ahead: func(ctx context.Context, p *place) (string, error) { return p.before(ctx, writer) },
+		ahead: func(ctx context.Context, p *place) (string, error) {
+			name, err := p.before(ctx, writer)
+			if err == nil && name == "" {
+				err = p.verify(ctx) // after the last writer ahead has gone
+			}
+			return name, err
+		},
 		taken: func(ctx context.Context, l line) (string, error) { return l.first(ctx, writer) },
 	}
 }
@@ -69,13 +75,13 @@ func writing() want {
 	return want{
 		recipe: "write lock", prefix: writer,
 		ahead: func(ctx context.Context, p *place) (string, error) {
-			one, err := p.before(ctx, writer)
+			other, err := p.before(ctx, reader)
 			if err != nil {
 				return "", err
 			}
-			other, err := p.before(ctx, reader)
-			if sequence(other) > sequence(one) {
-				return other, err
+			one, err := p.before(ctx, writer) // the last read, because it sees the place too
+			if err == nil && sequence(other) > sequence(one) {
+				return other, nil
 			}
 			return one, err
 		},

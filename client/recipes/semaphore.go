@@ -205,10 +205,10 @@ func (s *Semaphore) exchange(ctx context.Context, p *place) (*place, error) {
 			return nil, ErrBroken
 		}
 		p.end(ErrReleased)
-		made := done.Outcome.Ops[1]
 		out := s.line
 		out.path = s.permits()
-		return out.placed(ctx, client.Created{Path: made.Path, Stat: made.Stat, Stamp: done.Stamp})
+		made := done.Outcome.Ops[1]
+		return out.placed(ctx, made.Path, made.Stat.Created).guarded(), nil
 	})
 }
 

@@ -117,7 +117,11 @@ func (a *answers) read(c *Conn, b *readBody, m *holdfastv1.TreeAnswer) {
 		a.readAgain(b)
 		return
 	}
-	if call.Watch != nil && err == nil && !call.settled {
+	switch {
+	case call.Watch == nil || err != nil:
+	case call.settled:
+		a.watchUnwanted(c, call, found)
+	default:
 		a.watchSet(c, call, found)
 	}
 	a.done(call, Done{Answer: found, Err: err})

@@ -104,10 +104,28 @@ func (in DropWatch) happen(c *Core) {
 		return
 	}
 	c.forest.watches.forget(e)
-	on, specs := c.forest.watches.on, slices.DeleteFunc(c.forest.watches.atNode(e.spec), c.forest.readWaitsFor)
-	if (e.placed || e.asking) && on != nil && on == c.cur && len(specs) > 0 {
-		c.beside(on, &unwatchBody{specs})
+	if e.placed || e.asking {
+		c.unwatch(c.forest.watches.on, e.spec)
 	}
+}
+
+// unwatch has a node drop a spec that nobody watches any more, unless a read is about to set it anew.
+func (q *requests) unwatch(c *Conn, spec tree.WatchSpec) {
+	specs := slices.DeleteFunc(q.forest.watches.atNode(spec), q.forest.readWaitsFor)
+	if c != nil && c == q.cur && len(specs) > 0 {
+		q.beside(c, &unwatchBody{specs})
+	}
+}
+
+// watchUnwanted handles a watch that was set by a read whose caller had given up. An entry that is gone for good never
+// fires it: the node would keep it as long as the connection lasts.
+func (a *watching) watchUnwanted(c *Conn, call *TreeCall, found tree.Answer) {
+	for _, kind := range []tree.WatchKind{call.Query.WatchKind(), kindSet(call.Query, found)} {
+		if a.forest.watches.all[tree.WatchSpec{Path: call.Query.Path, Kind: kind}] != nil {
+			return
+		}
+	}
+	a.unwatch(c, tree.WatchSpec{Path: call.Query.Path, Kind: kindSet(call.Query, found)})
 }
 
 // readWaitsFor reports whether a read that is under way sets a watch that the node keeps as spec. A removal would take
