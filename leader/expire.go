@@ -23,7 +23,7 @@ type expirer struct {
 	registry   *registry
 	closer     *closer
 	// found, if set, is called with each batch before it is proposed.
-	found  func([]session.Closing)
+	found  func([]session.Closing, []time.Duration)
 	term   uint64
 	logger hclog.Logger
 	stats  *counters
@@ -39,6 +39,8 @@ type expirer struct {
 	more bool
 	// first is the shard with which the next batch begins.
 	first int
+	// late says how long ago the sessions of the newest batch were due.
+	late []time.Duration
 
 	// flying counts the commands that are not decided yet.
 	flying atomic.Int32
@@ -61,7 +63,7 @@ func (x *expirer) poll() {
 			return
 		}
 		if x.found != nil {
-			x.found(batch)
+			x.found(batch, x.late)
 		}
 		x.expire(batch, weight)
 	}
@@ -101,7 +103,7 @@ func (x *expirer) turned(states *ownerStates) bool {
 // none of them ends before another.
 func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch []session.Closing, weight int) {
 	clear(x.owners[:])
-	x.wants.round, x.more = never, false
+	x.wants.round, x.more, x.late = never, false, x.late[:0]
 	judge := func(it *item) (time.Duration, session.Verdict) {
 		due := states.due(it)
 		switch {
@@ -121,7 +123,7 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch
 			return due, session.Stop
 		}
 		weight += more
-		batch = append(batch, closing(it, now))
+		batch, x.late = append(batch, closing(it, now)), append(x.late, now-due)
 		return due, session.Pop
 	}
 	first := x.first

@@ -245,7 +245,9 @@ func proposed[C session.Command](l *log) (all []C, at []time.Duration) {
 // world is a tracker among fakes, in a bubble.
 type world struct {
 	// found are the batches that the expirer found, in their order.
-	found   [][]session.Closing
+	found [][]session.Closing
+	// late says how late each session of these batches was.
+	late    []time.Duration
 	t       *testing.T
 	start   time.Time
 	view    *view
@@ -300,7 +302,10 @@ func newWorld(t *testing.T, members []session.Member) *world {
 			}
 			return w.part(upTo, most)
 		},
-		Expires: func(found []session.Closing) { w.found = append(w.found, found) },
+		Expires: func(found []session.Closing, late []time.Duration) {
+			w.found = append(w.found, found)
+			w.late = append(w.late, late...)
+		},
 	}, w.log, w.view)
 	return w
 }

@@ -51,9 +51,10 @@ type Config struct {
 	// Heard, if set, is called when a node's whole answer to a heartbeat has arrived and its touches are taken, before
 	// the answer counts for anything else. sent is the moment at which the heartbeat was sent. It must return soon.
 	Heard func(from session.Node, sent time.Time)
-	// Expires, if set, is called with the sessions that were just found expired, before their close is proposed (E3).
-	// It must return soon.
-	Expires func(found []session.Closing)
+	// Expires, if set, is called with the sessions that were just found expired, before their close is proposed (E3), and
+	// with how long ago on the accountable clock sessions were due: late has one duration for each session, in no order.
+	// It must return soon, and keep neither.
+	Expires func(found []session.Closing, late []time.Duration)
 }
 
 const defaultInterval = 500 * time.Millisecond

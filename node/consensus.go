@@ -49,7 +49,8 @@ type consensus struct {
 func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	self, _ := n.cfg.Self()
 	logger := raftLogger{n.options.Logger.Named("raft"), n.failure.failed}
-	stores, err := openStores(n.dir, logger, &guardedStore{failure: n.failure, dog: n.watchdog}, n.options.Disk)
+	guard := &guardedStore{failure: n.failure, dog: n.watchdog, timings: n.options.timings}
+	stores, err := openStores(n.dir, logger, guard, n.options.Disk)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,9 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		return nil, err
 	}
 	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first,
-		&watchedFSM{n.view.State, n.watchdog, c.notice.landed, stores.anchor, n.failure.fail})
+		&watchedFSM{
+			n.view.State, n.watchdog, n.options.timings, c.notice.landed, stores.anchor, n.failure.fail,
+		})
 	if err != nil {
 		if why := stores.origins.refusal(); why != nil { // Raft says only that it could load no snapshot
 			return nil, fmt.Errorf("starting Raft from %s: %w", n.dir.Path, why)

@@ -19,6 +19,7 @@ func (n *Node) figures() *figures {
 		node: n, client: n.ports.client.Stats(), stalls: n.watchdog.Stats(), replica: n.replica.stats(),
 		tree: n.treeStatus(),
 	}
+	f.led = n.roles.terms.tracker.totals()
 	if t := n.roles.terms.tracker.Load(); t != nil {
 		f.leader = t.Stats()
 	}
@@ -240,27 +241,15 @@ func portMetrics() []metric {
 }
 
 // leaderMetrics describe the term that this node leads. They begin again with each term, and are 0 on a node that does
-// not lead.
+// not lead. What a rate is wanted of is in ledMetrics.
 func leaderMetrics() []metric {
 	return []metric{
 		gauge("leads", "1 while this node leads a term.", func(f *figures) float64 {
 			return truth(f.leader.Term != 0)
 		}).
 			when("the sum over all nodes is not 1 for 10 s"),
-		gauge("term_rounds", "Heartbeat rounds begun in the term that this node leads.", func(f *figures) float64 {
-			return float64(f.leader.Rounds)
-		}),
 		gauge("term_good_round", "Number of the newest good round.", func(f *figures) float64 {
 			return float64(f.leader.GoodRound)
-		}),
-		gauge("term_elapsed_seconds", "Accountable time of the term (A1).", func(f *figures) float64 {
-			return seconds(f.leader.Elapsed)
-		}),
-		gauge("term_credited_seconds", "Time of the term that aged no session (A1).",
-			func(f *figures) float64 { return seconds(f.leader.Credited) }).
-			when("it rises: the leader had no quorum, or did not run"),
-		gauge("term_stands", "Times that the accountable clock stood still.", func(f *figures) float64 {
-			return float64(f.leader.Stands)
 		}),
 		gauge("term_sessions_tracked", "Sessions in the tracker.", func(f *figures) float64 {
 			return float64(f.leader.Sessions)
@@ -271,32 +260,6 @@ func leaderMetrics() []metric {
 		gauge("term_sessions_closing", "Sessions marked as closing.", func(f *figures) float64 {
 			return float64(f.leader.Closing)
 		}),
-		gauge("term_sessions_expired", "Sessions that expired in the term.", func(f *figures) float64 {
-			return float64(f.leader.Expired)
-		}),
-		gauge("term_sessions_closed", "Sessions closed by their clients in the term.", func(f *figures) float64 {
-			return float64(f.leader.Closed)
-		}),
-		gauge("term_opens_full", "Opens and upgrades refused because max_sessions or max_state_bytes was reached.",
-			func(f *figures) float64 { return float64(f.leader.Full) }).
-			when("it rises: clients cannot open sessions"),
-		gauge("term_marks_returned", "Closing marks taken back (E4).", func(f *figures) float64 {
-			return float64(f.leader.Returned)
-		}),
-		gauge("term_closes_unknown", "Closes with an unknown outcome (E4).", func(f *figures) float64 {
-			return float64(f.leader.Unknown)
-		}).
-			when("it rises"),
-		gauge("term_touches_taken", "Touches taken in the term.", func(f *figures) float64 {
-			return float64(f.leader.Taken)
-		}),
-		gauge("term_touches_not_taken", "Touches of closing, moved or unknown sessions (S1).",
-			func(f *figures) float64 { return float64(f.leader.NotTaken) }),
-		gauge("term_writes_forwarded", "Writes to the tree that the leader took for the log (W1).",
-			func(f *figures) float64 { return float64(f.leader.Forwarded) }),
-		gauge("term_writes_refused", "Writes to the tree that the leader did not put into the log (W4).",
-			func(f *figures) float64 { return float64(f.leader.WritesRefused) }).
-			when("it rises steadily: the log is slower than the clients write"),
 		gauge("term_members_connected", "Members with a stream to this leader.", func(f *figures) float64 {
 			return float64(f.leader.Members)
 		}),
@@ -306,5 +269,48 @@ func leaderMetrics() []metric {
 			when("above 0 for 30 s: a node is down or cut off"),
 		gauge("term_fill_seconds", "Time from the term's start until every session was in the queue; 0 until then.",
 			func(f *figures) float64 { return seconds(f.leader.FillTime) }),
+	}
+}
+
+// ledMetrics count what this node has done in all terms that it has led since it started. A sum over all nodes is the
+// cluster's, and goes on over a change of the leader.
+func ledMetrics() []metric {
+	return []metric{
+		counter("led_rounds", "Heartbeat rounds that this node has begun as the leader.", func(f *figures) float64 {
+			return float64(f.led.Rounds)
+		}),
+		counter("led_seconds", "Accountable time of the terms that this node has led (A1).",
+			func(f *figures) float64 { return seconds(f.led.Elapsed) }),
+		counter("led_credited_seconds", "Time of the terms that this node has led that aged no session (A1).",
+			func(f *figures) float64 { return seconds(f.led.Credited) }).
+			when("it rises: the leader had no quorum, or did not run"),
+		counter("led_clock_stands", "Times that the accountable clock stood still.", func(f *figures) float64 {
+			return float64(f.led.Stands)
+		}),
+		counter("sessions_expired", "Replicated sessions that expired while this node led.",
+			func(f *figures) float64 { return float64(f.led.Expired) }).
+			when("it rises faster than clients usually end"),
+		counter("sessions_closed", "Replicated sessions that their clients closed while this node led.",
+			func(f *figures) float64 { return float64(f.led.Closed) }),
+		counter("opens_refused_full", "Opens and upgrades that this node refused as the leader, because max_sessions or "+
+			"max_state_bytes was reached.", func(f *figures) float64 { return float64(f.led.Full) }).
+			when("it rises: clients cannot open sessions"),
+		counter("led_marks_returned", "Closing marks taken back (E4).", func(f *figures) float64 {
+			return float64(f.led.Returned)
+		}),
+		counter("led_closes_unknown", "Closes with an unknown outcome (E4).", func(f *figures) float64 {
+			return float64(f.led.Unknown)
+		}).
+			when("it rises"),
+		counter("led_touches", "Touches that this node has taken as the leader.", func(f *figures) float64 {
+			return float64(f.led.Taken)
+		}),
+		counter("led_touches_not_taken", "Touches of closing, moved or unknown sessions (S1).",
+			func(f *figures) float64 { return float64(f.led.NotTaken) }),
+		counter("led_writes", "Writes to the tree that this node took for the log as the leader (W1).",
+			func(f *figures) float64 { return float64(f.led.Forwarded) }),
+		counter("led_writes_refused", "Writes to the tree that this node did not put into the log as the leader (W4).",
+			func(f *figures) float64 { return float64(f.led.WritesRefused) }).
+			when("it rises steadily: the log is slower than the clients write"),
 	}
 }

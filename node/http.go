@@ -16,14 +16,21 @@ const httpTimeout = 10 * time.Second
 // maxHeaderBytes bounds the headers of a request.
 const maxHeaderBytes = 16 << 10
 
-// newHTTP returns the server of /metrics and /healthz.
-func newHTTP(n *Node) *http.Server {
+// newRegistry returns what /metrics exposes.
+func newRegistry(n *Node) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newCollector(n),
 	)
+	registry.MustRegister(n.options.timings.collectors()...)
+	return registry
+}
+
+// newHTTP returns the server of /metrics and /healthz.
+func newHTTP(n *Node) *http.Server {
+	registry := newRegistry(n)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", n.healthz)

@@ -22,8 +22,10 @@ type metric struct {
 
 // figures are all values of one scrape.
 type figures struct {
-	node    *Node
+	node *Node
+	// leader has the figures of the present term, led those of all terms that count.
 	leader  leaderFigures
+	led     leaderFigures
 	client  clientFigures
 	stalls  watchdog.StallStats
 	replica replicaStats
@@ -69,7 +71,8 @@ func allMetrics() []metric {
 	metrics = append(metrics, stallMetrics()...)
 	metrics = append(metrics, replicaMetrics()...)
 	metrics = append(metrics, portMetrics()...)
-	return append(metrics, leaderMetrics()...)
+	metrics = append(metrics, leaderMetrics()...)
+	return append(metrics, ledMetrics()...)
 }
 
 func gauge(name, help string, read func(f *figures) float64) metric {

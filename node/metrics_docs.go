@@ -22,6 +22,13 @@ func MetricReference() string {
 		fmt.Fprintf(&b, "| `holdfast_%s`%s | %s | %s | %s | %s |\n", m.name, reasonsOf(m.name, all), m.typeName(),
 			m.unit(), m.help, m.alarm)
 	}
+	for of, t := range histograms() {
+		label := ""
+		if of == roundTripTime {
+			label = ", `member`: its node number"
+		}
+		fmt.Fprintf(&b, "| `holdfast_%s`%s | histogram | seconds | %s | %s |\n", t.name, label, t.help, t.alarm)
+	}
 	return b.String()
 }
 
@@ -51,7 +58,7 @@ func (m metric) typeName() string {
 // text.
 func (m metric) unit() string {
 	switch {
-	case strings.HasSuffix(m.name, "_seconds"):
+	case strings.HasSuffix(strings.TrimSuffix(m.name, "_total"), "_seconds"):
 		return "seconds"
 	case strings.Contains(m.name, "_bytes_"):
 		return "bytes"

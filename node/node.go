@@ -72,6 +72,8 @@ type Options struct {
 	monotonic func() time.Time
 	// pulse aligns the looks of the node's parts.
 	pulse session.Pulse
+	// timings are this node's.
+	timings *timings
 	// forwards, when set, is told of the streams on which the node's writes go to leaders.
 	forwards learner.ForwardEvents
 }
@@ -143,6 +145,7 @@ func New(cfg config.Config, o Options) (*Node, error) {
 		o.Clock = time.Now
 	}
 	o.pulse = session.NewPulse()
+	o.timings = newTimings()
 	n := &Node{
 		cfg:      cfg,
 		options:  o,
@@ -206,7 +209,7 @@ func (n *Node) open() (err error) {
 		Logger:  n.options.Logger,
 		Timeout: n.cfg.Raft.ApplyTimeout,
 		Clocks:  space.clocks,
-	}, n.consensus.raft)
+	}, timedRaft{n.consensus.raft, n.options.timings.commit})
 	n.consensus.notice.proposer.Store(n.consensus.proposer)
 	n.openRoles(opened, space)
 	n.ports.serve(n)

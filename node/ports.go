@@ -100,6 +100,8 @@ func (p *ports) serve(n *Node) {
 		Clock:     n.options.Clock,
 		Super:     n.cfg.Tree.Super,
 		Snapshots: p.backups,
+		Touched:   n.options.timings.touched,
+		Told:      n.options.timings.told,
 	}, n.server, n)
 	p.peers = peerport.New(peerport.PeerConfig{
 		Logger:         n.options.Logger.Named("peer-port"),

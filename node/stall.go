@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -124,7 +125,8 @@ func (s *supervisor) watchDirectory(ctx context.Context) error {
 // restoring of a snapshot, which takes as long as the snapshot is large. It has followers told of each entry.
 type watchedFSM struct {
 	*fsm.State
-	dog *watchdog.Watchdog
+	dog     *watchdog.Watchdog
+	timings *timings
 	// landed is called after each entry.
 	landed func(*raft.Log)
 	// anchor makes the log go on from the snapshot that was restored; fatal ends the node when that fails.
@@ -138,7 +140,10 @@ var _ raft.ConfigurationStore = (*watchedFSM)(nil)
 func (w *watchedFSM) Apply(l *raft.Log) any {
 	number := w.dog.Begin(watchdog.OnApply, "applying a log entry")
 	defer w.dog.End(number)
+	began := time.Now()
+	w.timings.landed.add(l.Index, began)
 	result := w.State.Apply(l)
+	w.timings.apply.Observe(time.Since(began).Seconds())
 	w.landed(l)
 	return result
 }

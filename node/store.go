@@ -192,7 +192,8 @@ type guardedStore struct {
 	// dog is told of each write.
 	dog *watchdog.Watchdog
 	// writes counts the batches of entries that were written. Each is one transaction of bbolt, with two syncs.
-	writes atomic.Uint64
+	writes  atomic.Uint64
+	timings *timings
 }
 
 // guard tells the watchdog of a write, and returns when the write succeeds. After a failure it ends the node and never
@@ -236,13 +237,15 @@ func (g *guardedStore) GetLog(index uint64, log *raft.Log) error {
 }
 
 func (g *guardedStore) StoreLog(log *raft.Log) error {
-	g.writes.Add(1)
-	return g.guard("writing the Raft log", func() error { return g.logs.StoreLog(log) })
+	return g.StoreLogs([]*raft.Log{log})
 }
 
 func (g *guardedStore) StoreLogs(logs []*raft.Log) error {
 	g.writes.Add(1)
-	return g.guard("writing the Raft log", func() error { return g.logs.StoreLogs(logs) })
+	began := time.Now()
+	err := g.guard("writing the Raft log", func() error { return g.logs.StoreLogs(logs) })
+	g.timings.sync.Observe(time.Since(began).Seconds())
+	return err
 }
 
 func (g *guardedStore) DeleteRange(first, last uint64) error {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -42,14 +41,14 @@ type terms struct {
 	newest ledRounds
 	// complaints bounds the log lines about nodes of older releases.
 	complaints rate.Sometimes
-	// tracker is the tracker of the term that this node leads, nil while it leads none.
-	tracker atomic.Pointer[leader.Tracker]
+	// tracker is the tracker of the term that this node leads, and the sums of all terms.
+	tracker reigns
 	// awaited is closed and replaced after tracker has changed.
 	awaited awaited
 }
 
 func (t *terms) setTracker(tracker *leader.Tracker) {
-	t.tracker.Store(tracker)
+	t.tracker.store(tracker)
 	t.awaited.happened()
 	t.announce(tracker != nil)
 }
@@ -158,11 +157,17 @@ func (t *terms) configure(term uint64) leader.Config {
 		Ask:    t.meetings.askStream,
 		Writes: writesOf(t.view),
 	}
-	if heard := t.options.Heard; heard != nil {
-		cfg.Heard = func(from session.Node, sent time.Time) { heard(term, from, sent) }
+	cfg.Heard = func(from session.Node, sent time.Time) {
+		t.options.timings.heard(from, sent)
+		if t.options.Heard != nil {
+			t.options.Heard(term, from, sent)
+		}
 	}
-	if expires := t.options.Expires; expires != nil {
-		cfg.Expires = func(found []session.Closing) { expires(term, found) }
+	cfg.Expires = func(found []session.Closing, late []time.Duration) {
+		t.options.timings.expired(late)
+		if t.options.Expires != nil {
+			t.options.Expires(term, found)
+		}
 	}
 	return cfg
 }

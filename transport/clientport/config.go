@@ -38,6 +38,12 @@ type Config struct {
 	Snapshots Snapshots
 	// Clock is the wall clock that ids are made from (O1); nil is time.Now.
 	Clock func() time.Time
+	// Touched, if set, is called at each touch of all sessions of a Connect stream that comes after another one, with what
+	// is left of the promise that the former one was answered with, 0 when nothing is. Told, if set, is called for each
+	// event of the tree that goes to a client, with the index of the entry that made the change. Several goroutines call
+	// them. Both must return at once.
+	Touched func(left time.Duration)
+	Told    func(index uint64)
 }
 
 // StreamLimits bound what one Connect stream makes the node hold. The zero value of a field is its default.

@@ -94,6 +94,9 @@ type connection struct {
 	heard    atomic.Uint64
 	shortest shortest
 	tree     treeSlot
+	// promised is how long the answer to the newest touch of all sessions promised them to live, zero for no promise. The
+	// stream's reader alone uses it.
+	promised time.Time
 }
 
 // count adds to the number of sessions of the stream.

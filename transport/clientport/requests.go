@@ -54,10 +54,14 @@ func (c *connection) touch(ctx context.Context, t *holdfastv1.Touch) error {
 		return err
 	}
 	// One message counts once, whether it names sessions or means all of them: only the message itself costs.
-	if err := c.reservations.Admit(time.Now(), gate.Arrival{Kind: gate.Touches}); err != nil {
+	now := time.Now()
+	if err := c.reservations.Admit(now, gate.Arrival{Kind: gate.Touches}); err != nil {
 		return err
 	}
 	touched := c.conn.Touch(ids)
+	if len(ids) == 0 {
+		c.renewed(now, touched.SafeFor)
+	}
 	if len(acked) > 0 {
 		part, err := c.treePart(ctx)
 		if err != nil {
@@ -77,6 +81,21 @@ func (c *connection) touch(ctx context.Context, t *holdfastv1.Touch) error {
 	}
 	c.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Touched{Touched: answer}})
 	return nil
+}
+
+// renewed notes the promise that answers a touch of all sessions at now, negative for none, and tells what was left of
+// the one before.
+func (c *connection) renewed(now time.Time, safeFor time.Duration) {
+	if c.server.cfg.Touched == nil {
+		return
+	}
+	if !c.promised.IsZero() {
+		c.server.cfg.Touched(max(0, c.promised.Sub(now)))
+	}
+	c.promised = time.Time{}
+	if safeFor > 0 {
+		c.promised = now.Add(safeFor)
+	}
 }
 
 // failuresProto returns the failures of a touch for the wire, nil for none. Successive failures with the same error

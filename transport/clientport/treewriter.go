@@ -118,6 +118,11 @@ func (w *writer) message(t *session.TreeTold) *holdfastv1.ServerMessage {
 		return w.answer(t.Answer)
 	case len(t.Events) > 0:
 		w.c.server.stats.tree.events.Add(uint64(len(t.Events)))
+		if told := w.c.server.cfg.Told; told != nil {
+			for i := range t.Events {
+				told(t.Events[i].Stamp.Index())
+			}
+		}
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Events{Events: wire.EventsProto(t.Events)}}
 	case t.Lost:
 		return &holdfastv1.ServerMessage{
