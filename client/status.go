@@ -43,7 +43,7 @@ type Status struct {
 	// AppliedIndex.
 	StateDigest string
 	Version     string
-	// FeatureLevel says what the whole cluster can do: 0 sessions, 1 the tree too.
+	// FeatureLevel says what the whole cluster can do: 0 sessions, 1 the tree too, 2 acts of operators too.
 	FeatureLevel uint32
 	// TreeEntries are the entries of the tree, TreeEphemerals the ephemeral ones among them. TreeBytes are those of their
 	// data and of the results and wills that are kept for sessions. Watches are those of the node's connections.

@@ -3,6 +3,7 @@ package fsm
 import (
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"holdfast/session"
 	"holdfast/tree/form"
@@ -96,8 +97,8 @@ func checkMoves(c session.MoveSessions) error {
 
 func checkClose(c session.CloseSessions) error {
 	switch {
-	case c.Cause != session.CauseClosed && c.Cause != session.CauseExpired:
-		return outOfRange("cause", "closed or expired")
+	case c.Cause != session.CauseClosed && c.Cause != session.CauseExpired && c.Cause != session.CauseKilled:
+		return outOfRange("cause", causes)
 	case c.Credited < 0:
 		return outOfRange("credited", "not negative")
 	case len(c.Sessions) == 0 || len(c.Sessions) > session.MaxCloseBatch:
@@ -107,6 +108,17 @@ func checkClose(c session.CloseSessions) error {
 		if s.ID == 0 {
 			return outOfRange("session_id", "not zero")
 		}
+	}
+	return checkAct(c.By, c.Why)
+}
+
+// checkAct checks who acted and why.
+func checkAct(by, why string) error {
+	switch {
+	case len(by) > session.MaxPrincipal || !utf8.ValidString(by):
+		return outOfRange("by", fmt.Sprintf("at most %d bytes of UTF-8", session.MaxPrincipal))
+	case len(why) > session.MaxWhy || !utf8.ValidString(why):
+		return outOfRange("why", fmt.Sprintf("at most %d bytes of UTF-8", session.MaxWhy))
 	}
 	return nil
 }

@@ -117,11 +117,12 @@ func movesProto(c session.MoveSessions) *logv1.MoveSessions {
 func closeProto(c session.CloseSessions) *logv1.CloseSessions {
 	m := &logv1.CloseSessions{
 		Term: c.Term, Cause: logv1.Cause(c.Cause), CreditedMs: packCredited(c.Credited), Ms: c.MS,
-		Sessions: make([]*logv1.Closing, len(c.Sessions)),
+		Sessions: make([]*logv1.Closing, len(c.Sessions)), By: c.By, Why: c.Why,
 	}
 	for i, s := range c.Sessions {
 		m.Sessions[i] = &logv1.Closing{
 			Id: uint64(s.ID), Attachment: s.Attachment, LastTouchAgeMsPlus_1: packAge(s.LastTouchAge),
+			LateMs: packSpan(s.Late), CreditMs: packSpan(s.Credit), SilentMs: packSpan(s.Silent),
 		}
 	}
 	return m
@@ -298,7 +299,7 @@ func closeFrom(m *logv1.CloseSessions) (session.Command, error) {
 	}
 	c := session.CloseSessions{
 		Term: m.GetTerm(), Cause: cause, Credited: unpackCredited(m.GetCreditedMs()), MS: m.GetMs(),
-		Sessions: make([]session.Closing, len(m.GetSessions())),
+		Sessions: make([]session.Closing, len(m.GetSessions())), By: m.GetBy(), Why: m.GetWhy(),
 	}
 	for i, s := range m.GetSessions() {
 		if err := noUnknownFields(s); err != nil {
@@ -307,6 +308,8 @@ func closeFrom(m *logv1.CloseSessions) (session.Command, error) {
 		c.Sessions[i] = session.Closing{
 			ID: session.ID(s.GetId()), Attachment: s.GetAttachment(),
 			LastTouchAge: unpackAge(s.GetLastTouchAgeMsPlus_1()),
+			Late:         unpackTimeout(s.GetLateMs()), Credit: unpackTimeout(s.GetCreditMs()),
+			Silent: unpackTimeout(s.GetSilentMs()),
 		}
 	}
 	return c, nil
@@ -359,9 +362,11 @@ func nodeFrom(field string, v uint32) (session.Node, error) {
 	return session.Node(v), nil
 }
 
+const causes = "closed, expired or killed"
+
 func causeFrom(c logv1.Cause) (session.Cause, error) {
-	if c != logv1.Cause_CAUSE_CLOSED && c != logv1.Cause_CAUSE_EXPIRED {
-		return 0, outOfRange("cause", "closed or expired")
+	if c != logv1.Cause_CAUSE_CLOSED && c != logv1.Cause_CAUSE_EXPIRED && c != logv1.Cause_CAUSE_KILLED {
+		return 0, outOfRange("cause", causes)
 	}
 	return session.Cause(c), nil
 }

@@ -60,6 +60,20 @@ func everyCommand() map[string]session.Command {
 			Term: 1, Cause: session.CauseClosed,
 			Sessions: []session.Closing{{ID: 1, Attachment: 1, LastTouchAge: -time.Millisecond}},
 		},
+		"close_sessions_told": session.CloseSessions{
+			Term: 7, Cause: session.CauseExpired, Credited: 1500 * time.Millisecond, MS: 20_736_012_345,
+			Sessions: []session.Closing{
+				{
+					ID: 0x0304d3f642_7b0001, Attachment: 9, LastTouchAge: 12_400 * time.Millisecond,
+					Late: 251 * time.Millisecond, Credit: 1600 * time.Millisecond, Silent: 12 * time.Second,
+				},
+				{ID: 0x0304d3f642_7b0002, Attachment: 400, LastTouchAge: -time.Millisecond, Late: 300 * time.Millisecond},
+			},
+		},
+		"close_sessions_killed": session.CloseSessions{
+			Term: 7, Cause: session.CauseKilled, MS: 20_736_012_345, By: "CN=ops", Why: "stuck since the deploy",
+			Sessions: []session.Closing{{ID: 0x0304d3f642_7b0001, Attachment: 9, LastTouchAge: time.Second}},
+		},
 		"forget_requests": session.ForgetRequests{UpToIndex: 1 << 40},
 		"configure":       session.Configure{Key: session.Key{0: 1, 31: 32}, Nonce: 0x0123456789abcdef},
 		"configure_bare":  session.Configure{Nonce: 1},

@@ -165,7 +165,7 @@ func (s *step) close(c session.CloseSessions) []bool {
 		cert := certificate{
 			id: r.id, number: s.issued, term: s.term, index: s.index, cause: c.Cause, owner: r.owner,
 			age: packAge(named.LastTouchAge), credited: packCredited(c.Credited), ms: c.MS,
-			left: s.bequeath(&r, c.Cause),
+			left: s.bequeath(&r, c.Cause), story: s.story(&r, &c, &named),
 		}
 		s.dropSession(&d, &r)
 		s.addCertificate(&cert)
@@ -175,6 +175,21 @@ func (s *step) close(c session.CloseSessions) []bool {
 		})
 	}
 	return closed
+}
+
+// story returns what the certificate of a session tells besides; nil below feature level 2.
+func (s *step) story(r *storedSession, c *session.CloseSessions, named *session.Closing) *session.Story {
+	if s.space == nil || s.space.level < session.AdminLevel {
+		return nil
+	}
+	story := &session.Story{
+		Timeout: unpackTimeout(r.timeoutMS), OpenedAt: session.TimeOfMS(r.openedMS),
+		Late: named.Late, Credit: named.Credit, Silent: named.Silent, By: c.By, Why: c.Why,
+	}
+	if r.labels != nil {
+		story.Labels = *r.labels
+	}
+	return story
 }
 
 // upgrade makes a local session global (L7). A repeat returns the session, or says that it has ended. No repeat makes a

@@ -102,8 +102,8 @@ func TestDecodeRefuses(t *testing.T) {
 			m.GetConfigure().Level = 1
 		}), "configure: limits"},
 		{"level of a later release", with(t, all["configure"], func(m *logv1.Command) {
-			m.GetConfigure().Level = 2
-		}), "configure: level must be at most 1"},
+			m.GetConfigure().Level = 3
+		}), "configure: level must be at most 2"},
 		{"node 0", open(func(m *logv1.OpenSession) { m.Node = 0 }), "command 1 of 2: open_session: node"},
 		{"node 255", open(func(m *logv1.OpenSession) { m.Node = 255 }), "open_session: node"},
 		{"node 257", open(func(m *logv1.OpenSession) { m.Node = 257 }), "open_session: node"},
@@ -134,7 +134,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"attempt 0", move(func(m *logv1.MoveSession) { m.Attempt = 0 }), "move_session: attempt"},
 		{"no local attachment", move(func(m *logv1.MoveSession) { m.NamedLocal = true }), "move_session: named"},
 		{"no cause", end(func(m *logv1.CloseSessions) { m.Cause = 0 }), "close_sessions: cause"},
-		{"unknown cause", end(func(m *logv1.CloseSessions) { m.Cause = 3 }), "close_sessions: cause"},
+		{"unknown cause", end(func(m *logv1.CloseSessions) { m.Cause = 4 }), "close_sessions: cause"},
 		{"cause 257", end(func(m *logv1.CloseSessions) { m.Cause = 257 }), "close_sessions: cause"},
 		{"closes nothing", end(func(m *logv1.CloseSessions) { m.Sessions = nil }), "close_sessions: sessions"},
 		{"closes session 0", end(func(m *logv1.CloseSessions) { m.Sessions[1].Id = 0 }), "close_sessions: session_id"},

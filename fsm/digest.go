@@ -48,6 +48,8 @@ const (
 	// versionThing comes before the log version, and spaceThing before the tree, so that no capacity has the same bytes.
 	versionThing = 'V'
 	spaceThing   = 'T'
+	// storyThing comes before the story of a certificate. It is no fate of a will, with which what was left begins.
+	storyThing = 'A'
 )
 
 func (r *storedSession) canonical(b []byte) []byte {
@@ -58,12 +60,7 @@ func (r *storedSession) canonical(b []byte) []byte {
 	if r.labels == nil {
 		return append(b, 0)
 	}
-	b = append(b, byte(len(*r.labels)))
-	for _, l := range *r.labels {
-		b = append(append(b, byte(len(l.Key))), l.Key...)
-		b = append(binary.BigEndian.AppendUint16(b, uint16(len(l.Value))), l.Value...)
-	}
-	return b
+	return canonicalLabels(b, *r.labels)
 }
 
 func canonicalMark(b []byte, mark session.ID) []byte {
@@ -82,6 +79,27 @@ func (c *certificate) canonical(b []byte) []byte {
 	b = append(b, byte(c.owner), byte(c.cause))
 	if left := c.left; left != nil {
 		b = be64(append(b, byte(left.Will)), left.Applied, left.Floor, left.Instance, left.Ephemerals)
+	}
+	if c.story != nil {
+		b = canonicalStory(append(b, storyThing), c.story)
+	}
+	return b
+}
+
+func canonicalStory(b []byte, s *session.Story) []byte {
+	b = be64(b, uint64(s.Timeout.Milliseconds()), session.MS(s.OpenedAt), uint64(packSpan(s.Late)),
+		uint64(packSpan(s.Credit)), uint64(packSpan(s.Silent)))
+	for _, text := range []string{s.By, s.Why} {
+		b = append(binary.BigEndian.AppendUint16(b, uint16(len(text))), text...)
+	}
+	return canonicalLabels(b, s.Labels)
+}
+
+func canonicalLabels(b []byte, labels session.Labels) []byte {
+	b = append(b, byte(len(labels)))
+	for _, l := range labels {
+		b = append(append(b, byte(len(l.Key))), l.Key...)
+		b = append(binary.BigEndian.AppendUint16(b, uint16(len(l.Value))), l.Value...)
 	}
 	return b
 }

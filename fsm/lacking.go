@@ -23,11 +23,26 @@ func (l lacking) commands(all []session.Command) error {
 		return nil
 	}
 	for _, c := range all {
-		if c, ok := c.(session.Configure); ok {
+		switch c := c.(type) {
+		case session.Configure:
 			if err := l.level(c.Level); err != nil {
 				return fmt.Errorf("configure: %w", err)
+			}
+		case session.CloseSessions:
+			if l <= session.AdminLevel && tells(&c) {
+				return fmt.Errorf("close_sessions: what comes with level %d: %w", session.AdminLevel, errUnknown)
 			}
 		}
 	}
 	return nil
+}
+
+// tells reports whether c has what a release below [session.AdminLevel] does not read.
+func tells(c *session.CloseSessions) bool {
+	for i := range c.Sessions {
+		if one := &c.Sessions[i]; one.Late != 0 || one.Credit != 0 || one.Silent != 0 {
+			return true
+		}
+	}
+	return c.Cause == session.CauseKilled || c.By != "" || c.Why != ""
 }

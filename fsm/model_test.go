@@ -319,7 +319,7 @@ func checkAgainst(t *rapid.T, r *replica, m *model) {
 		t.Fatalf("sessions are %+v\nwant %+v", got, want)
 	}
 	for id, want := range m.ended {
-		if got, ok := r.Certificate(id); !ok || got != want {
+		if got, ok := r.Certificate(id); !ok || !got.Equal(want) {
 			t.Fatalf("certificate of %v is %+v, %v\nwant %+v", id, got, ok, want)
 		}
 		if _, ok := r.Session(id); ok {

@@ -18,6 +18,9 @@ func packAge(age time.Duration) uint32 {
 	return uint32(min(age.Milliseconds(), math.MaxUint32-1)) + 1
 }
 
+// packSpan returns a duration as milliseconds, 0 for a negative one. It is for people, like an age.
+func packSpan(d time.Duration) uint32 { return uint32(min(max(d.Milliseconds(), 0), math.MaxUint32)) }
+
 func unpackAge(packed uint32) time.Duration {
 	return (time.Duration(packed) - 1) * time.Millisecond
 }

@@ -52,19 +52,28 @@ func quickEncode(c session.Command) ([]byte, bool) {
 		b, at := pb.Begin(b, closeField)
 		b = pb.Varint(b, 1, c.Term)
 		b = pb.Varint(b, 2, uint64(c.Cause))
-		for _, s := range c.Sessions {
-			var one int
-			b, one = pb.Begin(b, 3)
-			b = pb.Fixed64(b, 1, uint64(s.ID))
-			b = pb.Varint(b, 2, s.Attachment)
-			b = pb.End(pb.Varint(b, 3, uint64(packAge(s.LastTouchAge))), one)
+		for i := range c.Sessions {
+			b = quickClosing(b, &c.Sessions[i])
 		}
 		b = pb.Varint(b, 4, packCredited(c.Credited))
 		b = pb.Varint(b, 5, c.MS)
+		b = pb.Bytes(b, 6, []byte(c.By))
+		b = pb.Bytes(b, 7, []byte(c.Why))
 		return pb.End(pb.End(b, at), whole), true
 	default:
 		return nil, false
 	}
+}
+
+// quickClosing appends a session that a close names.
+func quickClosing(b []byte, s *session.Closing) []byte {
+	b, at := pb.Begin(b, 3)
+	b = pb.Fixed64(b, 1, uint64(s.ID))
+	b = pb.Varint(b, 2, s.Attachment)
+	b = pb.Varint(b, 3, uint64(packAge(s.LastTouchAge)))
+	b = pb.Varint(b, 4, uint64(packSpan(s.Late)))
+	b = pb.Varint(b, 5, uint64(packSpan(s.Credit)))
+	return pb.End(pb.Varint(b, 6, uint64(packSpan(s.Silent))), at)
 }
 
 // quickDecode returns what an entry's message says; false if the message must be read as a whole, which also says what
@@ -145,11 +154,15 @@ func quickClose(r *pb.Reader) (session.CloseSessions, bool) {
 	c.Sessions = make([]session.Closing, 0, count)
 	for m, ok := r.Message(3); ok; m, ok = r.Message(3) {
 		s := session.Closing{ID: session.ID(m.Fixed64(1)), Attachment: m.Varint(2), LastTouchAge: unpackAge(m.Uint32(3))}
+		s.Late, s.Credit, s.Silent = unpackTimeout(m.Uint32(4)), unpackTimeout(m.Uint32(5)), unpackTimeout(m.Uint32(6))
 		if !m.End() {
 			return c, false
 		}
 		c.Sessions = append(c.Sessions, s)
 	}
 	c.Credited, c.MS = unpackCredited(r.Varint(4)), r.Varint(5)
+	by, _ := r.Bytes(6)
+	why, _ := r.Bytes(7)
+	c.By, c.Why = string(by), string(why)
 	return c, r.End() && cause == uint64(c.Cause)
 }

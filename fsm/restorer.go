@@ -231,6 +231,9 @@ func (r *restorer) takeCertificate(m *logv1.Certificate) error {
 	if c.left, err = r.left(m); err != nil {
 		return err
 	}
+	if c.story, err = r.story(m); err != nil {
+		return err
+	}
 	if _, ok := r.tables.certificate(c.id); ok || c.id == 0 {
 		return fmt.Errorf("session %v has a second certificate, or is no session", c.id)
 	}

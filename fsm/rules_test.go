@@ -255,7 +255,7 @@ func TestCertificate(t *testing.T) {
 		EndedAt:  session.TimeOfMS(9000),
 	}
 	r.apply(t, 9, closing(9, s))
-	if got, ok := r.Certificate(s.ID); !ok || got != want {
+	if got, ok := r.Certificate(s.ID); !ok || !got.Equal(want) {
 		t.Errorf("Certificate = %+v, %v\nwant %+v", got, ok, want)
 	}
 	if got, ok := r.Certificate(s.ID + 1); ok {

@@ -98,7 +98,7 @@ func (t *tables) recount(pace func() error) (tally, error) {
 	}
 	t.sessions.ascend(0, func(r *storedSession) bool { return add(r.canonical(scratch), r.cost()) })
 	for _, c := range t.certificates.items {
-		if err != nil || !add(c.canonical(scratch), session.CertificateBytes) {
+		if err != nil || !add(c.canonical(scratch), c.cost()) {
 			return all, err
 		}
 	}

@@ -33,7 +33,8 @@ import (
 // A release that adds something to the format changes Header.version, so that older releases refuse the file and lose
 // nothing. Version 2 is version 1 with a capacity in the header, version 3 has a log version there, and a capacity or
 // none, version 4 has a tree. A state with none of these is written as version 1, which every release reads, and so on:
-// below feature level 1 no release needs to know of the tree (W8).
+// below feature level 1 no release needs to know of the tree (W8). What comes with a later feature level needs no other
+// version: a release refuses a header with a level that it does not have.
 const (
 	snapshotMagic     = "holdfast snapshot\n"
 	snapshotPlain     = 1
@@ -164,6 +165,11 @@ func certificateProto(c *certificate) *logv1.Certificate {
 	if left := c.left; left != nil {
 		m.Instance, m.Applied, m.Floor = left.Instance, left.Applied, left.Floor
 		m.Ephemerals, m.Will = left.Ephemerals, logv1.WillFate(left.Will)
+	}
+	if story := c.story; story != nil {
+		m.TimeoutMs, m.OpenedMs = uint32(story.Timeout.Milliseconds()), session.MS(story.OpenedAt)
+		m.Labels, m.By, m.Why = labelsProto(story.Labels), story.By, story.Why
+		m.LateMs, m.CreditMs, m.SilentMs = packSpan(story.Late), packSpan(story.Credit), packSpan(story.Silent)
 	}
 	return m
 }

@@ -91,6 +91,36 @@ func (r *restorer) finishTree() error {
 	return nil
 }
 
+// story returns the story in a certificate, nil for none.
+func (r *restorer) story(m *logv1.Certificate) (*session.Story, error) {
+	if m.GetTimeoutMs() == 0 {
+		if m.GetOpenedMs() != 0 || len(m.GetLabels()) > 0 || m.GetLateMs() != 0 || m.GetCreditMs() != 0 ||
+			m.GetSilentMs() != 0 || m.GetBy() != "" || m.GetWhy() != "" {
+			return nil, outOfRange("timeout_ms", "not 0 in a story")
+		}
+		return nil, nil //nolint:nilnil // there is none
+	}
+	labels, err := labelsFrom(m.GetLabels())
+	switch {
+	case err != nil:
+		return nil, err
+	case r.hanging == nil || r.hanging.space.level < session.AdminLevel:
+		return nil, fmt.Errorf("it has a story, and the header a feature level below %d", session.AdminLevel)
+	case unpackTimeout(m.GetTimeoutMs()) > session.MaxTimeout:
+		return nil, outOfRange("timeout_ms", "1 ms to "+session.MaxTimeout.String())
+	case m.GetOpenedMs() > session.MaxMS:
+		return nil, outOfRange("opened_ms", msLimit)
+	}
+	if err := checkAct(m.GetBy(), m.GetWhy()); err != nil {
+		return nil, err
+	}
+	return &session.Story{
+		Timeout: unpackTimeout(m.GetTimeoutMs()), OpenedAt: session.TimeOfMS(m.GetOpenedMs()), Labels: labels,
+		Late: unpackTimeout(m.GetLateMs()), Credit: unpackTimeout(m.GetCreditMs()),
+		Silent: unpackTimeout(m.GetSilentMs()), By: m.GetBy(), Why: m.GetWhy(),
+	}, nil
+}
+
 // left returns what a certificate says of the tree; nil if all of it is 0.
 func (r *restorer) left(m *logv1.Certificate) (*session.Left, error) {
 	left := session.Left{

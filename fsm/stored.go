@@ -58,6 +58,16 @@ type certificate struct {
 	cause    session.Cause
 	// left is what the session left in the tree; nil if all of it is 0.
 	left *session.Left
+	// story is nil below feature level 2.
+	story *session.Story
+}
+
+// cost returns the bytes of the capacity that the certificate takes (O4).
+func (c *certificate) cost() uint64 {
+	if c.story == nil {
+		return session.CertificateBytes
+	}
+	return session.CertificateBytes + c.story.Bytes()
 }
 
 func (c *certificate) session() session.Certificate {
@@ -73,6 +83,9 @@ func (c *certificate) session() session.Certificate {
 	}
 	if c.left != nil {
 		certificate.Left = *c.left
+	}
+	if c.story != nil {
+		certificate.Story = *c.story
 	}
 	return certificate
 }

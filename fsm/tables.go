@@ -151,12 +151,13 @@ func (t *tables) forgetRequests(upTo uint64) {
 // addCertificate adds c as the newest certificate. Its number must be t.issued.
 func (t *tables) addCertificate(c *certificate) {
 	if len(t.certificates.items) == certificateLimit {
-		t.remove(t.certificates.items[0].canonical(t.scratch))
+		oldest := t.certificates.items[0]
+		t.remove(oldest.canonical(t.scratch))
 		t.certificates.dropOldest()
-		t.bytes -= session.CertificateBytes
+		t.bytes -= oldest.cost()
 	}
 	t.certificates.add(c)
-	t.bytes += session.CertificateBytes
+	t.bytes += c.cost()
 	t.issued++
 	t.add(c.canonical(t.scratch))
 }

@@ -280,7 +280,7 @@ func (s *step) bequeath(r *storedSession, cause session.Cause) *session.Left {
 	s.tree.position++
 	last := s.space.writers.End(uint64(r.id))
 	end, will := s.space.tree.CloseSession, last.Will
-	if cause == session.CauseExpired {
+	if cause != session.CauseClosed { // to its client a session that an operator ends is lost as well
 		end = s.space.tree.ExpireSession
 	} else if will != nil && !will.OnClose {
 		will = nil

@@ -47,7 +47,7 @@ func (c *closes) submit() {
 		return
 	}
 	c.batch, c.wanted, c.weight = nil, nil, 0
-	q.closer.submit(session.CauseClosed, batch, weight, func(result session.Result, err error) {
+	q.closer.submit(ending{cause: session.CauseClosed}, batch, weight, func(result session.Result, err error) {
 		if err == nil {
 			err = q.decided(&result)
 		}

@@ -123,7 +123,9 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch
 			return due, session.Stop
 		}
 		weight += more
-		batch, x.late = append(batch, closing(it, now)), append(x.late, now-due)
+		one := closing(it, now)
+		states[it.Value.owner].story(&one, it, due, now)
+		batch, x.late = append(batch, one), append(x.late, now-due)
 		return due, session.Pop
 	}
 	first := x.first
@@ -153,7 +155,7 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch
 // caller can do more: the marks are taken back, and the sessions come due again.
 func (x *expirer) expire(batch []session.Closing, weight int) {
 	x.flying.Add(1)
-	x.closer.submit(session.CauseExpired, batch, weight, func(result session.Result, err error) {
+	x.closer.submit(ending{cause: session.CauseExpired}, batch, weight, func(result session.Result, err error) {
 		if err != nil {
 			x.logger.Warn("expiry not decided", "sessions", len(batch), "term", x.term, "error", err)
 		} else {

@@ -260,6 +260,8 @@ type world struct {
 	weight func(session.ID) int
 	// written is the newest form of log entries that the leader has applied.
 	written atomic.Uint32
+	// level is the feature level that the leader has applied.
+	level atomic.Uint32
 
 	mu    sync.Mutex
 	lines []string
@@ -295,7 +297,7 @@ func newWorld(t *testing.T, members []session.Member) *world {
 				return 0
 			}
 			return w.weight(id)
-		}},
+		}, Level: w.level.Load},
 		Part: func(upTo uint64, most int) uint64 {
 			if w.part == nil {
 				return upTo

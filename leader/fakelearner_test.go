@@ -128,8 +128,9 @@ func answer(round uint64, touches ...session.Touch) *session.Answer {
 // join opens the next stream of a node, which answers heartbeats with reply.
 func (w *world) join(node session.Node, reply func(*session.Heartbeat) *session.Answer) *member {
 	w.streams[node]++
-	return w.stream(session.Hello{Node: node, Incarnation: 1, Stream: w.streams[node], LogVersion: session.LogVersion},
-		reply)
+	return w.stream(session.Hello{
+		Node: node, Incarnation: 1, Stream: w.streams[node], LogVersion: session.LogVersion, FeatureLevel: w.level.Load(),
+	}, reply)
 }
 
 func (w *world) stream(hello session.Hello, reply func(*session.Heartbeat) *session.Answer) *member {

@@ -44,6 +44,9 @@ type ownerState struct {
 	vouches time.Duration
 	// stalls are the owner's.
 	stalls *session.Stalls
+	// lost says that the owner is lost, and silent since when it is silent.
+	lost   bool
+	silent time.Duration
 	// horizon is when the newest round began that lets the owner's sessions expire: those that were due by then (E2).
 	horizon time.Duration
 }
@@ -62,6 +65,7 @@ func (r *rounds) owners(now time.Duration) *ownerStates {
 		w.vouches, w.stalls = max(w.vouches, m.started), m.stalls.known
 		if r.lost(m, now) {
 			w.vouches = max(w.vouches, m.silent)
+			w.lost, w.silent = true, max(m.silent, 0)
 		} else {
 			w.horizon = min(w.horizon, m.answered.moment())
 		}
@@ -74,10 +78,15 @@ func (w *ownerStates) due(it *item) time.Duration {
 	return w[it.Value.owner].due(it.Deadline(), it.Value.timeout())
 }
 
+// plain is due without the stalls of the owner.
+func (w *ownerState) plain(deadline, timeout time.Duration) time.Duration {
+	return max(deadline, w.vouches+timeout)
+}
+
 // due returns when a session of the owner comes due. Its deadline is 0 before its first touch. Its silence began a
 // timeout and T/200 earlier: at a touch, see intake.touch and shard.applied, or at vouches.
 func (w *ownerState) due(deadline, timeout time.Duration) time.Duration {
-	due := max(deadline, w.vouches+timeout)
+	due := w.plain(deadline, timeout)
 	if w.stalls == nil {
 		return due
 	}

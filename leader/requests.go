@@ -96,9 +96,13 @@ func (q *requests) answer(ctx context.Context, node session.Node, r *session.Req
 		q.upgrade(node, r.Upgrade, done)
 	case r.Resumes != nil:
 		q.resumes(node, r.Resumes, done)
+	case r.Explain != 0:
+		q.wait(done, func() { done(q.explain(ctx, r.Explain)) })
+	case r.Kill != nil:
+		q.kill(ctx, r.Kill, done)
 	default:
 		done(session.Reply{}, &session.FieldError{
-			Field: "request", Limit: "one of open, resume, close, read, claim, upgrade and resumes",
+			Field: "request", Limit: "one of open, resume, close, read, claim, upgrade, resumes, explain and kill",
 		})
 	}
 }

@@ -7,11 +7,12 @@ import (
 
 // counters count events since the term began. Safe for concurrent use.
 type counters struct {
-	rounds, stands                     atomic.Uint64
-	taken, notTaken                    atomic.Uint64
-	expired, closed, returned, unknown atomic.Uint64
-	filled, full                       atomic.Uint64
-	forwarded, writesRefused           atomic.Uint64
+	rounds, stands           atomic.Uint64
+	taken, notTaken          atomic.Uint64
+	expired, closed, killed  atomic.Uint64
+	returned, unknown        atomic.Uint64
+	filled, full             atomic.Uint64
+	forwarded, writesRefused atomic.Uint64
 	// fillTime is how long after the term's start the queue was filled, 0 while it is not.
 	fillTime atomic.Int64
 }
@@ -29,8 +30,8 @@ type Stats struct {
 	// Sessions is the number of sessions in the queue. Of these, Due wait for a good round that their owner has
 	// answered, and Closing are marked as closing.
 	Sessions, Due, Closing int
-	// Expired is the number of sessions that ended by expiry, Closed by their client's wish.
-	Expired, Closed uint64
+	// Expired is the number of sessions that ended by expiry, Closed by their client's wish, Killed by an operator.
+	Expired, Closed, Killed uint64
 	// Returned is the number of closing marks taken back, Unknown of those whose outcome was unknown (E4).
 	Returned, Unknown uint64
 	// Full is the number of opens and upgrades that were not proposed for want of room (O4).
@@ -53,6 +54,7 @@ func (t *Tracker) Stats() Stats {
 		Stands:        t.stats.stands.Load(),
 		Expired:       t.stats.expired.Load(),
 		Closed:        t.stats.closed.Load(),
+		Killed:        t.stats.killed.Load(),
 		Returned:      t.stats.returned.Load(),
 		Unknown:       t.stats.unknown.Load(),
 		Full:          t.stats.full.Load(),

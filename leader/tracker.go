@@ -92,7 +92,7 @@ func New(cfg Config, log Log, view View) *Tracker {
 	wall := &wallClock{now: cfg.Clock, logger: cfg.Logger, term: cfg.Term}
 	t.closer = &closer{
 		log: log, term: t.term, heartbeats: t.heartbeats, registry: t.registry, wall: wall, stats: &t.stats,
-		left: t.cfg.Tree.Weight,
+		left: t.cfg.Tree.Weight, level: t.cfg.Tree.level,
 	}
 	t.forgetter = &forgetter{
 		log: log, term: t.term, heartbeats: t.heartbeats, registry: t.registry, logger: cfg.Logger,

@@ -1,8 +1,10 @@
 package learner
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -55,6 +57,26 @@ func (v *fakeView) Certificate(id session.ID) (session.Certificate, bool) {
 	defer v.mu.Unlock()
 	c, ok := v.certificates[id]
 	return c, ok
+}
+
+// Deaths numbers certificates by the indexes of their entries.
+func (v *fakeView) Deaths(before uint64, yield func(uint64, *session.Certificate) bool) uint64 {
+	v.mu.Lock()
+	all := slices.SortedFunc(maps.Values(v.certificates), func(a, b session.Certificate) int {
+		return cmp.Compare(b.Index, a.Index)
+	})
+	v.mu.Unlock()
+	if len(all) == 0 {
+		return 0
+	}
+	for i := range all {
+		if n := all[i].Index; before != 0 && n >= before {
+			continue
+		} else if !yield(n, &all[i]) {
+			break
+		}
+	}
+	return all[len(all)-1].Index
 }
 
 func (v *fakeView) Credential(id session.ID) (session.Credential, bool) {

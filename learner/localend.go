@@ -24,7 +24,7 @@ func (l *Local) close(s *local, now time.Duration, wall time.Time) (localGone, e
 	case s.flight != nil:
 		return localGone{}, session.ErrClosing // retry once the outcome of the upgrade is known
 	}
-	return l.end(s, session.CauseClosed, now, wall), nil
+	return l.end(s, fate{cause: session.CauseClosed}, now, wall), nil
 }
 
 // localDue returns when a session comes due: a timeout after its newest touch, later by the credit of the node's stalls
@@ -51,17 +51,31 @@ func (l *Local) expire(now time.Duration, stalls *session.Stalls, wall time.Time
 	})
 	gone := make([]localGone, len(over))
 	for i, s := range over {
-		gone[i] = l.end(s, session.CauseExpired, now, wall)
+		at := due(s.item)
+		gone[i] = l.end(s, fate{
+			cause: session.CauseExpired, late: max(now-at, 0), credit: max(at-s.item.Deadline(), 0),
+		}, now, wall)
 	}
 	l.expired += uint64(len(gone))
 	return gone
 }
 
+// fate is how a session ends, as its certificate tells it.
+type fate struct {
+	cause        session.Cause
+	late, credit time.Duration
+	by, why      string
+}
+
 // end ends s and remembers its certificate. Called with mu held.
-func (l *Local) end(s *local, cause session.Cause, now time.Duration, wall time.Time) localGone {
+func (l *Local) end(s *local, f fate, now time.Duration, wall time.Time) localGone {
 	c := session.Certificate{
-		ID: s.facts.ID, Cause: cause, LastTouchAge: max(now-s.last, 0), Owner: l.node,
+		ID: s.facts.ID, Cause: f.cause, LastTouchAge: max(now-s.last, 0), Owner: l.node,
 		EndedAt: wall.Truncate(time.Millisecond),
+		Story: session.Story{
+			Timeout: s.facts.Timeout, OpenedAt: s.facts.OpenedAt, Labels: s.facts.Labels,
+			Late: f.late, Credit: f.credit, By: f.by, Why: f.why,
+		},
 	}
 	s.over = expired(&c)
 	l.drop(s)

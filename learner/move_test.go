@@ -106,7 +106,7 @@ func TestM4ConnectionsHearOfMovesAndEnds(t *testing.T) {
 		if got := w.events.by; len(got) != 2 || got[1] != 8 {
 			t.Errorf("told that instances %v resumed them, want 8 for the second", got)
 		}
-		if got := w.events.gone; len(got) != 2 || got[0] != ended || got[1].Cause != session.CauseClosed {
+		if got := w.events.gone; len(got) != 2 || !got[0].Equal(ended) || got[1].Cause != session.CauseClosed {
 			t.Errorf("told that %v are gone, want 2 (expired) and 4 (closed)", got)
 		}
 		if got := w.server.table.Len(); got != 0 {

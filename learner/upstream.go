@@ -62,10 +62,12 @@ func (u *upstream) way(request session.Request) (*relay, error) {
 	switch {
 	case u.standing.stopping.Load():
 		return nil, session.ErrStopping
-	case request.Read == nil && u.standing.readOnly():
+	case request.Read == nil && request.Explain == 0 && u.standing.readOnly():
 		return nil, session.ErrReadOnly
 	case r == nil:
 		return nil, session.ErrNoLeader
+	case (request.Explain != 0 || request.Kill != nil) && r.version < session.AdminPeerVersion:
+		return nil, &session.LevelError{What: "acts of operators", Needs: session.AdminLevel}
 	}
 	return r, nil
 }

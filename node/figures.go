@@ -292,6 +292,8 @@ func ledMetrics() []metric {
 			when("it rises faster than clients usually end"),
 		counter("sessions_closed", "Replicated sessions that their clients closed while this node led.",
 			func(f *figures) float64 { return float64(f.led.Closed) }),
+		counter("sessions_killed", "Replicated sessions that operators ended while this node led.",
+			func(f *figures) float64 { return float64(f.led.Killed) }),
 		counter("opens_refused_full", "Opens and upgrades that this node refused as the leader, because max_sessions or "+
 			"max_state_bytes was reached.", func(f *figures) float64 { return float64(f.led.Full) }).
 			when("it rises: clients cannot open sessions"),

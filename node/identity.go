@@ -31,9 +31,11 @@ const (
 	// treeFormat is the version once the cluster has a tree (W8 of the tree). It differs from the plain one by its
 	// number alone: a release without a tree refuses the directory before it changes a file.
 	treeFormat = 4
+	// adminFormat is the same for a cluster of feature level 2, and keeps releases of level 1 out.
+	adminFormat = 5
 	// oldestFormat is the oldest version that this release reads, newestFormat the newest one. The first start writes
 	// those below the plain one as the plain one.
-	oldestFormat, newestFormat = 2, treeFormat
+	oldestFormat, newestFormat = 2, adminFormat
 )
 
 // identityRecord is the identity file: one line of JSON, replaced as a whole at every start.
@@ -71,7 +73,7 @@ type dir struct {
 	lock        *os.File
 	// former is the incarnation of the former start, 0 for none.
 	former uint64
-	// record is the content of the identity file. Only stamped, admit and noteTree change it, one after the other: a
+	// record is the content of the identity file. Only stamped, admit and noteLevel change it, one after the other: a
 	// node that is not admitted has no tree.
 	record identityRecord
 	// presence checks that paths still lead to the files that this process has open.
@@ -129,13 +131,17 @@ func (d *dir) stamped() error {
 	return d.write(record)
 }
 
-// noteTree writes to disk that the cluster has a tree.
-func (d *dir) noteTree() error {
-	if d.record.Format >= treeFormat {
+// noteLevel writes to disk that the cluster has a feature level, 1 or more.
+func (d *dir) noteLevel(level uint32) error {
+	format := treeFormat
+	if level >= session.AdminLevel {
+		format = adminFormat
+	}
+	if d.record.Format >= format {
 		return nil
 	}
 	record := d.record
-	record.Format = treeFormat
+	record.Format = format
 	return d.write(record)
 }
 

@@ -87,7 +87,7 @@ func TestW8AFoundedClusterGetsATree(t *testing.T) {
 		c.empty(emptied)
 		c.start(emptied)
 		c.voters()
-		c.formats(treeFormat)
+		c.formats(adminFormat)
 		for _, n := range c.nodes {
 			if r, err := readIdentity(n.dir.Path); err != nil || r.Founded != session.FeatureLevel {
 				t.Errorf("%s has %d on its disk as the level of the founders, %v, want %d", n.name, r.Founded, err,
@@ -208,7 +208,7 @@ func TestW8TheLevelNeverFalls(t *testing.T) {
 			}
 			c.leader(within)
 			c.trees()
-			c.formats(treeFormat)
+			c.formats(adminFormat)
 		}
 		for _, n := range c.nodes { // the next start has a snapshot alone
 			if err := n.consensus.raft.Snapshot().Error(); err != nil {
@@ -294,7 +294,7 @@ func TestW8AnOlderNodeIsNotTakenIn(t *testing.T) {
 		if old.admission.admitted() || old.health.check() == nil {
 			t.Errorf("%s was taken in", old.name)
 		}
-		said := (&session.FeatureLevelError{Node: old.cfg.Node, Needs: 1}).Error()
+		said := (&session.FeatureLevelError{Node: old.cfg.Node, Needs: session.FeatureLevel}).Error()
 		for _, n := range []*testNode{old, leads} {
 			if !strings.Contains(n.log.String(), said) {
 				t.Errorf("the log of %s does not say %q", n.name, said)
@@ -321,7 +321,7 @@ func TestW8AnOlderNodesStreamIsRefused(t *testing.T) {
 		hello.FeatureLevel = 0
 		err := leads.roles.terms.follow(t.Context(), hello, nil)
 		refused, ok := errors.AsType[*session.FieldError](err)
-		if !ok || refused.Field != "hello.feature_level" || !strings.Contains(refused.Limit, "at least 1") {
+		if !ok || refused.Field != "hello.feature_level" || !strings.Contains(refused.Limit, "at least 2") {
 			t.Errorf("a stream of an older release: %v", err)
 		}
 		if !strings.Contains(leads.log.String(), "a node of an older release cannot follow") {

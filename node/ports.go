@@ -102,6 +102,7 @@ func (p *ports) serve(n *Node) {
 		Snapshots: p.backups,
 		Touched:   n.options.timings.touched,
 		Told:      n.options.timings.told,
+		Admin:     n.server,
 	}, n.server, n)
 	p.peers = peerport.New(peerport.PeerConfig{
 		Logger:         n.options.Logger.Named("peer-port"),

@@ -228,8 +228,8 @@ func (f *foundation) fill(d *dir) (err error) {
 	if err = f.snapshot(origins); err != nil {
 		return err
 	}
-	if f.contents.Level > 0 {
-		if err = d.noteTree(); err != nil {
+	if level := f.contents.Level; level > 0 {
+		if err = d.noteLevel(level); err != nil {
 			return err
 		}
 	}

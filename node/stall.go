@@ -97,7 +97,7 @@ func (s *supervisor) obey(f watchdog.Finding) {
 }
 
 // watchDirectory tells the watchdog at each period whether the data directory is still in its place, until ctx ends. It
-// notes there that the cluster has a tree. A look that hangs means a disk that hangs.
+// notes there which feature level the cluster has. A look that hangs means a disk that hangs.
 func (s *supervisor) watchDirectory(ctx context.Context) error {
 	ticker := s.pulse.Ticker(s.watchdog.Period)
 	defer ticker.Stop()
@@ -110,8 +110,8 @@ func (s *supervisor) watchDirectory(ctx context.Context) error {
 		number := s.watchdog.Begin(watchdog.OnDisk, "looking at the data directory")
 		err := s.dir.presence.check()
 		var failed error
-		if err == nil && s.level() > 0 {
-			failed = s.dir.noteTree()
+		if level := s.level(); err == nil && level > 0 {
+			failed = s.dir.noteLevel(level)
 		}
 		s.watchdog.End(number)
 		s.watchdog.Directory(err)

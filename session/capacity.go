@@ -35,6 +35,8 @@ const (
 	// CertificateBytes is the cost of one certificate, RequestBytes that of one remembered request id.
 	CertificateBytes = 128
 	RequestBytes     = 96
+	// StoryBytes is the cost of a certificate's story, whose labels and texts come on top.
+	StoryBytes = 128
 	// labelsBytes is the cost of having labels, labelBytes that of each label; its texts come on top.
 	labelsBytes = 24
 	labelBytes  = 36
@@ -52,6 +54,14 @@ func (l Labels) Bytes() uint64 {
 		n += labelBytes + textBytes(label.Key) + textBytes(label.Value)
 	}
 	return n
+}
+
+// Bytes returns what the story costs a node.
+func (s *Story) Bytes() uint64 {
+	if s.None() {
+		return 0
+	}
+	return StoryBytes + s.Labels.Bytes() + textBytes(s.By) + textBytes(s.Why)
 }
 
 func textBytes(s string) uint64 { return uint64((len(s) + textUnit - 1) / textUnit * textUnit) }

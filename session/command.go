@@ -77,6 +77,8 @@ type CloseSessions struct {
 	MS uint64
 	// Sessions are at most [MaxCloseBatch].
 	Sessions []Closing
+	// By and Why are those of a [Story]: at most [MaxPrincipal] and [MaxWhy] bytes of UTF-8.
+	By, Why string
 	// Weight is how much work the command makes in the tree, as the leader's state counts it (U2). The log does not have
 	// it.
 	Weight int
@@ -88,6 +90,8 @@ type Closing struct {
 	Attachment uint64
 	// LastTouchAge is negative when the leader knew of no touch.
 	LastTouchAge time.Duration
+	// Late, Credit and Silent are those of a [Story]; all 0 below feature level 2.
+	Late, Credit, Silent time.Duration
 }
 
 // Result is what applying a command did.

@@ -34,6 +34,8 @@ var (
 	ErrOutcomeUnknown = errors.New("outcome is unknown")
 	// ErrNoTree: the cluster's feature level has no tree yet (W8). Nothing was done.
 	ErrNoTree = errors.New("the cluster's feature level has no tree")
+	// ErrLevel: see [LevelError].
+	ErrLevel = errors.New("the cluster's feature level is too low")
 	// ErrNoInstance: no client process is known for the session, which therefore may not write. A client resumes it once
 	// (X5).
 	ErrNoInstance = errors.New("the session has to be resumed once before it writes")
@@ -65,6 +67,13 @@ func (e *ExpiredError) Error() string {
 		return fmt.Sprintf("session %v is not known here: it is local to node %d, or has ended", e.ID, e.LocalTo)
 	default:
 		return "session " + e.ID.String() + " is unknown, closed or expired"
+	}
+	if c := e.Certificate; c.Cause == CauseKilled {
+		text := "session " + e.ID.String() + " was ended by an operator"
+		if c.Story.Why != "" {
+			text += ": " + c.Story.Why
+		}
+		return text
 	}
 	return "session " + e.ID.String() + " has " + e.Certificate.Cause.String()
 }

@@ -36,6 +36,8 @@ const (
 	MaxRetryAfter = 30 * time.Second
 	// MaxPrincipal is the length of a client's name, in bytes.
 	MaxPrincipal = 128
+	// MaxWhy is the length of the reason that an operator gives for an act, in bytes.
+	MaxWhy = 256
 	// MaxTimeout bounds the maximum timeout that a cluster can be configured with.
 	MaxTimeout = 24 * time.Hour
 	// MinInterval and MaxInterval bound the interval at which rounds begin (R1).

@@ -20,9 +20,12 @@ type Hello struct {
 }
 
 // PeerVersion is the newest form of messages between nodes that this release reads. Version 1 has many requests or
-// replies in one message, and requests to resume many sessions ([ResumesRequest]). A node of a release without a
-// version is sent one request or reply in each message, for one session.
-const PeerVersion = 1
+// replies in one message, and requests to resume many sessions ([ResumesRequest]). Version 2 has the requests of
+// operators. A node of a release without a version is sent one request or reply in each message, for one session.
+const PeerVersion = AdminPeerVersion
+
+// AdminPeerVersion is the first [PeerVersion] with the requests of operators.
+const AdminPeerVersion = 2
 
 // LogVersion is the newest form of log entries that this release reads. Version 1 has [SetCapacity] and
 // [MoveSession.Named], version 2 [SetLogVersion] and [MoveSessions], version 3 [TreeCommand], the clocks of entries,

@@ -55,13 +55,7 @@ func (f *Filter) Match(s *Session) bool {
 		!f.OpenedBefore.IsZero() && s.OpenedAt.After(f.OpenedBefore):
 		return false
 	}
-	for _, l := range f.Labels {
-		v, ok := s.Labels.Value(l.Key)
-		if !ok || l.Value != "" && l.Value != v {
-			return false
-		}
-	}
-	return true
+	return f.Labels.within(s.Labels)
 }
 
 // MatchRemaining reports whether a remaining time passes f.

@@ -15,6 +15,9 @@ type Request struct {
 	Upgrade *UpgradeRequest
 	// Resumes moves many sessions at once. Only to a leader that reads it: see [PeerVersion].
 	Resumes *ResumesRequest
+	// Explain asks what keeps a session alive, and Kill ends sessions for an operator. Only to a leader that reads them.
+	Explain ID
+	Kill    *KillRequest
 }
 
 // OpenRequest asks for a session.
@@ -65,12 +68,15 @@ type Reply struct {
 	Session Session
 	// Repeated says that an earlier entry did what was asked, see [Result].
 	Repeated bool
-	// Moved is set after [ResumesRequest], in its order. Sessions that were refused have their errors there.
+	// Moved is set after [ResumesRequest] and [KillRequest], in their order. Sessions that were refused have their errors
+	// there. After a KillRequest the attachments are those of the sessions that were ended.
 	Moved []MoveResult
 	// First is the first id of a claimed block.
 	First ID
 	// Remaining is in the order of the [ReadRequest]; negative for a session that the tracker does not know.
 	Remaining []time.Duration
+	// Vigil is set after Explain.
+	Vigil *Vigil
 	// Err is a domain error when the request was refused.
 	Err error
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"holdfast/tree"
@@ -51,6 +52,8 @@ const (
 	CauseClosed Cause = iota + 1
 	// CauseExpired: the session was silent for its timeout.
 	CauseExpired
+	// CauseKilled: an operator ended the session.
+	CauseKilled
 )
 
 // String returns the cause in lower case.
@@ -60,6 +63,8 @@ func (c Cause) String() string {
 		return "closed"
 	case CauseExpired:
 		return "expired"
+	case CauseKilled:
+		return "killed"
 	default:
 		return "unknown"
 	}
@@ -82,7 +87,40 @@ type Certificate struct {
 	EndedAt time.Time
 	// Left is what the session left behind in the tree.
 	Left Left
+	// Story tells more of the end, from feature level 2 on.
+	Story Story
 }
+
+// Story is what a certificate tells besides, so that a person understands the end long after the session is gone. It is
+// zero in certificates from before feature level 2.
+type Story struct {
+	// Timeout, OpenedAt and Labels are the session's. The labels are shared and must not be changed.
+	Timeout  time.Duration
+	OpenedAt time.Time
+	Labels   Labels
+	// Late is how long after the session was due the leader decided the expiry. Credit is how much later the session was
+	// due than its newest touch, or the word for its owner, alone would have it (E1). Both are 0 for other ends.
+	Late, Credit time.Duration
+	// Silent is how long the leader had not heard from the owner when it decided; 0 unless the owner was lost.
+	Silent time.Duration
+	// By names the operator who ended the session, and Why is the reason that was given; both are empty for other ends.
+	By, Why string
+}
+
+// Equal reports whether c and o say the same.
+func (c Certificate) Equal(o Certificate) bool {
+	return c.ID == o.ID && c.Cause == o.Cause && c.LastTouchAge == o.LastTouchAge && c.Owner == o.Owner &&
+		c.Term == o.Term && c.Index == o.Index && c.Credited == o.Credited && c.EndedAt.Equal(o.EndedAt) &&
+		c.Left == o.Left && c.Story.equal(&o.Story)
+}
+
+func (s *Story) equal(o *Story) bool {
+	return s.Timeout == o.Timeout && s.OpenedAt.Equal(o.OpenedAt) && slices.Equal(s.Labels, o.Labels) &&
+		s.Late == o.Late && s.Credit == o.Credit && s.Silent == o.Silent && s.By == o.By && s.Why == o.Why
+}
+
+// None reports whether there is no story.
+func (s *Story) None() bool { return s.Timeout == 0 }
 
 // Left is what a session left behind in the tree when it ended (X9, U1, U3). All of it is 0 for a local session, and
 // for one that ended before the cluster had a tree.

@@ -106,7 +106,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagRefused(err) })
 	root.AddCommand(group("session", "Open, keep alive, show and close sessions",
 		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionUpgrade(), c.sessionClose(), c.sessionList(),
-		c.sessionShow(), c.sessionWatch()),
+		c.sessionShow(), c.sessionWatch(), c.sessionWhy(), c.sessionDeaths(), c.sessionKill()),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers()),
 		c.snapshot(),
 		c.ping(),

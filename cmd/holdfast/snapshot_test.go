@@ -42,7 +42,7 @@ func TestSnapshotOfACluster(t *testing.T) {
 	}
 	var saved, inspected backupView
 	if err := json.Unmarshal([]byte(out), &saved); err != nil || saved.Entries != 6 || saved.Kinds["ephemeral"] != 1 ||
-		saved.Sessions != 1 || !saved.Confirmed || saved.FeatureLevel != 1 {
+		saved.Sessions != 1 || !saved.Confirmed || saved.FeatureLevel != session.FeatureLevel {
 		t.Errorf("saved %s, %v", out, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {

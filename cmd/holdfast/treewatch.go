@@ -154,6 +154,12 @@ func printTold(out *printer, e session.Event) error {
 		v.Event, v.Certificate = "ended", new(viewCertificate(*e.Ended))
 		about = fmt.Sprintf("%v  %s  last touch %s before  node %d  ephemerals %d", e.Ended.ID, e.Ended.Cause,
 			spanText(e.Ended.LastTouchAge), e.Ended.Owner, e.Ended.Left.Ephemerals)
+		if story := &e.Ended.Story; e.Ended.Cause == session.CauseKilled {
+			about += fmt.Sprintf("  by %q", story.By)
+			if story.Why != "" {
+				about += fmt.Sprintf("  why %q", story.Why)
+			}
+		}
 	case e.Lost:
 		v.Event = "LOST"
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // idText is a session id that JSON shows as text: some JSON readers round numbers of 64 bits.
@@ -40,12 +41,7 @@ func viewSession(s session.Session, remaining time.Duration) sessionView {
 		ID: idText(s.ID), TimeoutMS: s.Timeout.Milliseconds(), Owner: s.Owner, Attachment: s.Attachment,
 		OpenedIndex: s.OpenedIndex, OpenedAt: s.OpenedAt, Local: s.Local,
 	}
-	for _, l := range s.Labels {
-		if v.Labels == nil {
-			v.Labels = make(map[string]string, len(s.Labels))
-		}
-		v.Labels[l.Key] = l.Value
-	}
+	v.Labels = viewLabels(s.Labels)
 	if remaining >= 0 {
 		v.RemainingMS = new(remaining.Milliseconds())
 	}
@@ -65,6 +61,17 @@ type certificateView struct {
 	EndedAt        time.Time    `json:"ended_at"`
 	// Ephemerals counts the entries of the tree that went with the session.
 	Ephemerals uint64 `json:"ephemerals,omitempty"`
+	// Will is what became of the session's will, absent without one.
+	Will string `json:"will,omitempty"`
+	// What follows is absent from certificates of before feature level 2.
+	TimeoutMS     int64             `json:"timeout_ms,omitempty"`
+	OpenedAt      *time.Time        `json:"opened_at,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	LateMS        *int64            `json:"late_ms,omitempty"`
+	CreditMS      int64             `json:"credit_ms,omitempty"`
+	OwnerSilentMS int64             `json:"owner_silent_ms,omitempty"`
+	By            string            `json:"by,omitempty"`
+	Why           string            `json:"why,omitempty"`
 }
 
 func viewCertificate(c session.Certificate) certificateView {
@@ -72,8 +79,38 @@ func viewCertificate(c session.Certificate) certificateView {
 		ID: idText(c.ID), Cause: c.Cause.String(), Owner: c.Owner, Term: c.Term, Index: c.Index,
 		CreditedMS: c.Credited.Milliseconds(), EndedAt: c.EndedAt, Ephemerals: c.Left.Ephemerals,
 	}
-	if c.LastTouchAge >= 0 {
-		v.LastTouchAgeMS = new(c.LastTouchAge.Milliseconds())
+	v.LastTouchAgeMS, v.Will = knownMS(c.LastTouchAge), willText(c.Left.Will)
+	if s := &c.Story; !s.None() {
+		v.TimeoutMS, v.OpenedAt, v.Labels = s.Timeout.Milliseconds(), moment(s.OpenedAt), viewLabels(s.Labels)
+		v.CreditMS, v.OwnerSilentMS, v.By, v.Why = s.Credit.Milliseconds(), s.Silent.Milliseconds(), s.By, s.Why
+		if c.Cause == session.CauseExpired {
+			v.LateMS = new(s.Late.Milliseconds())
+		}
 	}
 	return v
+}
+
+// willText names what became of a will, "" without one.
+func willText(w tree.WillFate) string {
+	switch w {
+	case tree.WillCarriedOut:
+		return "carried out"
+	case tree.WillRefused:
+		return "refused"
+	case tree.WillDropped:
+		return "dropped"
+	default:
+		return ""
+	}
+}
+
+func viewLabels(labels session.Labels) map[string]string {
+	if len(labels) == 0 {
+		return nil
+	}
+	all := make(map[string]string, len(labels))
+	for _, l := range labels {
+		all[l.Key] = l.Value
+	}
+	return all
 }

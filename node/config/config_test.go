@@ -95,7 +95,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"raft_heartbeat_timeout": "900ms", "raft_election_timeout": "2s", "raft_lease_timeout": "300ms",
 		"raft_quick_election": "off", "raft_apply_timeout": "3s",
 		"local_sessions": "on", "local_session_upgrade": "off", "read_only": "on",
-		"tree": "off", "max_ephemerals": "19", "max_children": "20", "open_quotas": "on",
+		"tree": "off", "feature_level": "2", "max_ephemerals": "19", "max_children": "20", "open_quotas": "on",
 		"super_digest":      "root:lK75jTNcA+U9vtVEw5vB51mj/w4=",
 		"stall_limit":       "2s",
 		"snapshot_interval": "1m", "snapshot_threshold": "7", "trailing_logs": "8",

@@ -13,6 +13,9 @@ import (
 type Tree struct {
 	// Raise says whether this node, while it leads, raises the cluster to the feature level with the tree (W8).
 	Raise Raise
+	// FeatureLevel is the feature level to which this node raises the cluster while it leads, by the operator's word; 0
+	// leaves it at the level that the founders had, or that Raise says.
+	FeatureLevel int
 	// MaxEphemerals, MaxChildren and OpenQuotas are those of [Tree.Limits].
 	MaxEphemerals, MaxChildren int
 	OpenQuotas                 bool
@@ -40,12 +43,16 @@ func (t Tree) Limits() tree.Limits {
 // Level returns the feature level to which this node raises the cluster while it leads, 0 for none. founded is the
 // level that all founders of the cluster had.
 func (t Tree) Level(founded uint32) uint32 {
-	switch {
-	case t.Raise == RaiseAlways, t.Raise == RaiseFounded && founded > 0:
-		return session.FeatureLevel
-	default:
+	level := uint32(max(t.FeatureLevel, 0))
+	switch t.Raise {
+	case RaiseAlways:
+		level = max(level, session.TreeLevel, founded)
+	case RaiseFounded:
+		level = max(level, founded)
+	case RaiseNever:
 		return 0
 	}
+	return min(level, session.FeatureLevel)
 }
 
 // Coming returns the feature level that the cluster gets without anybody's word, as soon as its members have met, 0 for
@@ -71,6 +78,11 @@ func treeSettings() []setting {
 			helps("whether this node, while it leads, gives the cluster a tree once every member can have one; auto: if " +
 				"the cluster was founded by releases with a tree; a tree never goes away, and releases without one cannot " +
 				"come back"),
+		number("feature_level", "0", span[int]{0, session.FeatureLevel},
+			func(c *Config) *int { return &c.Tree.FeatureLevel }).
+			helps("the feature level to which this node, while it leads, raises the cluster once every member can have it: " +
+				"the operator's word after an upgrade; 0: the level that all founders had; a level never falls, and releases " +
+				"without it cannot come back; without effect while tree is off"),
 		number("max_ephemerals", "100000", span[int]{1, tree.MostEphemerals},
 			func(c *Config) *int { return &c.Tree.MaxEphemerals }).
 			helps("ephemeral entries of one session; further ones are refused; the leader's value counts"),

@@ -25,7 +25,7 @@ func expectEnd(t *testing.T, err error, cert session.Certificate) {
 	var expired *session.ExpiredError
 	if !errors.As(err, &expired) || expired.Certificate == nil {
 		t.Errorf("got %v, want the end of the session with its certificate", err)
-	} else if *expired.Certificate != cert {
+	} else if !expired.Certificate.Equal(cert) {
 		t.Errorf("got certificate %+v, want %+v", *expired.Certificate, cert)
 	}
 }

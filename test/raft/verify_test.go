@@ -163,6 +163,10 @@ type view struct{ *peer }
 func (v view) Session(id session.ID) (session.Session, bool)         { return v.state.Session(id) }
 func (v view) Certificate(id session.ID) (session.Certificate, bool) { return v.state.Certificate(id) }
 
+func (v view) Deaths(before uint64, yield func(uint64, *session.Certificate) bool) uint64 {
+	return v.state.Deaths(before, yield)
+}
+
 func (v view) Credential(id session.ID) (session.Credential, bool) { return v.state.Credential(id) }
 
 func (v view) Verify(id session.ID, c session.Credential) bool { return v.state.Verify(id, c) }

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc/credentials"
 
+	"holdfast/session"
 	"holdfast/transport/gate"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
@@ -36,6 +37,11 @@ type Config struct {
 	Super string
 	// Snapshots freezes the node's state for backups; nil: the node makes none.
 	Snapshots Snapshots
+	// Admin serves AdminService; nil: nothing does.
+	Admin session.Administration
+	// Acted, if set, is told of each act of an operator, with its outcome; nil writes a line to the log. Several
+	// goroutines call it.
+	Acted func(Act)
 	// Clock is the wall clock that ids are made from (O1); nil is time.Now.
 	Clock func() time.Time
 	// Touched, if set, is called at each touch of all sessions of a Connect stream that comes after another one, with what

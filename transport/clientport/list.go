@@ -20,9 +20,7 @@ const defaultPage = 100
 func queryFrom(req *holdfastv1.ListSessionsRequest) (session.Query, error) {
 	size := cmp.Or(req.GetPageSize(), defaultPage)
 	if size > session.MaxPage {
-		return session.Query{}, &session.FieldError{
-			Field: "page_size", Limit: fmt.Sprintf("1 to %d, 0 means %d", session.MaxPage, defaultPage),
-		}
+		return session.Query{}, pageSizeError()
 	}
 	after, err := pageTokenFrom(req.GetPageToken())
 	if err != nil {
@@ -36,6 +34,12 @@ func queryFrom(req *holdfastv1.ListSessionsRequest) (session.Query, error) {
 		After: after, Size: int(size), Filter: filter,
 		Read: session.ReadOptions{AllowReadOnly: req.GetAllowReadOnly(), Seen: req.GetSeenIndex()},
 	}, nil
+}
+
+func pageSizeError() error {
+	return &session.FieldError{
+		Field: "page_size", Limit: fmt.Sprintf("1 to %d, 0 means %d", session.MaxPage, defaultPage),
+	}
 }
 
 // pageProto returns a page for the wire. It cuts a page whose sessions carry many labels, so that the answer stays

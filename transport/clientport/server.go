@@ -96,6 +96,11 @@ func New(cfg Config, service session.Service, cluster Cluster) *Server {
 		cluster: cluster, node: sessions, snapshots: cfg.Snapshots,
 	})
 	holdfastv1.RegisterIdServiceServer(s.port, &idServer{clock: cfg.Clock, service: service})
+	if cfg.Admin != nil {
+		holdfastv1.RegisterAdminServiceServer(s.port, &adminServer{
+			admin: cfg.Admin, operators: newOperators(cfg.Acted, cfg.Logger.Named("operators")),
+		})
+	}
 	healthpb.RegisterHealthServer(s.port, s.health)
 	reflection.Register(s.port)
 	return s

@@ -181,7 +181,7 @@ func TestGetSession(t *testing.T) {
 			t.Errorf("a session with an unknown remaining time: %v, %v", r, err)
 		}
 		r, err := get(9)
-		if got, certErr := wire.CertificateFrom(r.GetCertificate()); err != nil || certErr != nil || got != c9 ||
+		if got, certErr := wire.CertificateFrom(r.GetCertificate()); err != nil || certErr != nil || !got.Equal(c9) ||
 			r.GetRemaining() != nil {
 			t.Errorf("an ended session: %v, %v", r, err)
 		}

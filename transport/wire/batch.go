@@ -198,7 +198,8 @@ func appendRequest(b []byte, r *session.Request) ([]byte, error) {
 // appendReply appends a reply as an element of Replies.
 func appendReply(b []byte, r *session.Reply) ([]byte, error) {
 	b, whole := fields.Begin(b, element)
-	if r.Err != nil || len(r.Remaining) > 0 || len(r.Moved) > 0 || len(r.Session.Labels) > 0 {
+	if r.Err != nil || len(r.Remaining) > 0 || len(r.Moved) > 0 || r.Vigil != nil ||
+		len(r.Session.Labels) > 0 {
 		var err error
 		if b, err = (proto.MarshalOptions{}).MarshalAppend(b, ReplyProto(r)); err != nil {
 			return nil, fmt.Errorf("encoding a reply: %w", err)

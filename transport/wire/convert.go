@@ -28,13 +28,20 @@ func SessionProto(s session.Session) *holdfastv1.Session {
 		OpenedAt:    timeProto(s.OpenedAt),
 		Local:       s.Local,
 	}
-	if len(s.Labels) > 0 {
-		p.Labels = make(map[string]string, len(s.Labels))
-		for _, l := range s.Labels {
-			p.Labels[l.Key] = l.Value
-		}
-	}
+	p.Labels = labelMap(s.Labels)
 	return p
+}
+
+// labelMap returns labels as a map, nil for none.
+func labelMap(labels session.Labels) map[string]string {
+	if len(labels) == 0 {
+		return nil
+	}
+	all := make(map[string]string, len(labels))
+	for _, l := range labels {
+		all[l.Key] = l.Value
+	}
+	return all
 }
 
 // SessionFrom returns the session in p. The error is a [session.FieldError] of "session".
@@ -105,7 +112,7 @@ func tokenFrom(field string, p *holdfastv1.Token) (session.Token, error) {
 
 // CertificateProto returns c in protocol buffers.
 func CertificateProto(c session.Certificate) *holdfastv1.Certificate {
-	return &holdfastv1.Certificate{
+	p := &holdfastv1.Certificate{
 		SessionId:    uint64(c.ID),
 		Cause:        causeProto(c.Cause),
 		LastTouchAge: PromiseProto(c.LastTouchAge),
@@ -120,6 +127,48 @@ func CertificateProto(c session.Certificate) *holdfastv1.Certificate {
 		Ephemerals:   c.Left.Ephemerals,
 		Will:         holdfastv1.WillFate(c.Left.Will),
 	}
+	storyProto(p, &c)
+	return p
+}
+
+// storyProto adds a story, if c has one.
+func storyProto(p *holdfastv1.Certificate, c *session.Certificate) {
+	s := &c.Story
+	if s.None() {
+		return
+	}
+	p.Timeout, p.OpenedAt, p.Labels = durationpb.New(s.Timeout), timeProto(s.OpenedAt), labelMap(s.Labels)
+	p.By, p.Why = s.By, s.Why
+	if c.Cause != session.CauseExpired {
+		return
+	}
+	p.Late, p.Credit = durationpb.New(s.Late), durationpb.New(s.Credit)
+	if s.Silent > 0 {
+		p.OwnerSilent = durationpb.New(s.Silent)
+	}
+}
+
+// storyFrom returns the story in p, zero for none.
+func storyFrom(p *holdfastv1.Certificate) (session.Story, error) {
+	s := session.Story{By: p.GetBy(), Why: p.GetWhy()}
+	var err error
+	if s.Timeout, err = DurationFrom("certificate.timeout", p.GetTimeout(), NotNegative); err != nil || s.None() {
+		return session.Story{}, err
+	}
+	if s.OpenedAt, err = timeFrom("certificate.opened_at", p.GetOpenedAt()); err != nil {
+		return s, err
+	}
+	if s.Labels, err = session.NewLabels(p.GetLabels()); err != nil {
+		return s, Within("certificate", err)
+	}
+	if s.Late, err = DurationFrom("certificate.late", p.GetLate(), NotNegative); err != nil {
+		return s, err
+	}
+	if s.Credit, err = DurationFrom("certificate.credit", p.GetCredit(), NotNegative); err != nil {
+		return s, err
+	}
+	s.Silent, err = DurationFrom("certificate.owner_silent", p.GetOwnerSilent(), NotNegative)
+	return s, err
 }
 
 // CertificateFrom returns the certificate in p. The error is a [session.FieldError] of "certificate".
@@ -143,7 +192,12 @@ func CertificateFrom(p *holdfastv1.Certificate) (session.Certificate, error) {
 	if err != nil {
 		return session.Certificate{}, err
 	}
+	story, err := storyFrom(p)
+	if err != nil {
+		return session.Certificate{}, err
+	}
 	return session.Certificate{
+		Story:        story,
 		ID:           session.ID(p.GetSessionId()),
 		Cause:        CauseFrom(p.GetCause()),
 		LastTouchAge: age,
@@ -212,6 +266,8 @@ func causeProto(c session.Cause) holdfastv1.Cause {
 		return holdfastv1.Cause_CAUSE_CLOSED
 	case session.CauseExpired:
 		return holdfastv1.Cause_CAUSE_EXPIRED
+	case session.CauseKilled:
+		return holdfastv1.Cause_CAUSE_KILLED
 	default:
 		return holdfastv1.Cause_CAUSE_UNSPECIFIED
 	}
@@ -224,6 +280,8 @@ func CauseFrom(p holdfastv1.Cause) session.Cause {
 		return session.CauseClosed
 	case holdfastv1.Cause_CAUSE_EXPIRED:
 		return session.CauseExpired
+	case holdfastv1.Cause_CAUSE_KILLED:
+		return session.CauseKilled
 	case holdfastv1.Cause_CAUSE_UNSPECIFIED:
 		return 0
 	default:

@@ -21,7 +21,7 @@ type mapping struct {
 
 // Mappings returns the table of errors. An error with two sentinels is matched from the top. ErrOutcomeUnknown is
 // first: the only harmful mistake is to forget that something may have happened.
-func Mappings() [14]mapping {
+func Mappings() [15]mapping {
 	return [...]mapping{
 		{session.ErrOutcomeUnknown, codes.Unavailable, holdfastv1.Reason_REASON_OUTCOME_UNKNOWN},
 		{session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
@@ -36,6 +36,7 @@ func Mappings() [14]mapping {
 		{session.ErrIDsUsedUp, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
 		{session.ErrLimit, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
 		{session.ErrInvalid, codes.InvalidArgument, holdfastv1.Reason_REASON_INVALID_ARGUMENT},
+		{session.ErrLevel, codes.FailedPrecondition, holdfastv1.Reason_REASON_FEATURE_LEVEL},
 		{session.ErrWrongCluster, codes.FailedPrecondition, holdfastv1.Reason_REASON_WRONG_CLUSTER},
 	}
 }
@@ -99,6 +100,7 @@ func Text(err error) string {
 		leader  *session.NotLeaderError
 		limit   *session.LimitError
 		field   *session.FieldError
+		level   *session.LevelError
 	)
 	switch {
 	case errors.As(err, &expired) && (expired.ID != 0 || expired.Certificate != nil):
@@ -111,6 +113,8 @@ func Text(err error) string {
 		return limit.Error()
 	case errors.As(err, &field):
 		return field.Error()
+	case errors.As(err, &level):
+		return level.Error()
 	default:
 		return plainText(err)
 	}
@@ -166,6 +170,8 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 		}
 	case reason == holdfastv1.Reason_REASON_INVALID_ARGUMENT && errors.As(err, &field):
 		d.Field, d.Limit = field.Field, field.Limit
+	case reason == holdfastv1.Reason_REASON_FEATURE_LEVEL:
+		addLevel(d, err)
 	}
 	addTree(d, err)
 	return d
@@ -249,6 +255,8 @@ func typed(d *holdfastv1.ErrorDetail) error {
 		}
 	case reason == holdfastv1.Reason_REASON_INVALID_ARGUMENT:
 		return &session.FieldError{Field: d.GetField(), Limit: d.GetLimit()}
+	case reason == holdfastv1.Reason_REASON_FEATURE_LEVEL:
+		return levelFrom(d)
 	default:
 		return sentinel(reason)
 	}

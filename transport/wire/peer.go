@@ -127,6 +127,8 @@ func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 	}, nil
 }
 
+const requestBodies = "open, resume, close, read, claim, upgrade, resumes, explain or kill"
+
 func requestProto(r *session.Request) (*peerv1.Request, error) {
 	p := &peerv1.Request{Seq: r.Seq}
 	switch {
@@ -159,8 +161,12 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 		p.Body = &peerv1.Request_Upgrade{Upgrade: upgradeProto(r.Upgrade)}
 	case r.Resumes != nil:
 		p.Body = &peerv1.Request_Resumes{Resumes: resumesProto(r.Resumes)}
+	case r.Explain != 0:
+		p.Body = &peerv1.Request_Explain{Explain: &peerv1.ExplainRequest{SessionId: uint64(r.Explain)}}
+	case r.Kill != nil:
+		p.Body = &peerv1.Request_Kill{Kill: killProto(r.Kill)}
 	default:
-		return nil, &session.FieldError{Field: "request", Limit: "open, resume, close, read, claim, upgrade or resumes"}
+		return nil, &session.FieldError{Field: "request", Limit: requestBodies}
 	}
 	return p, nil
 }
@@ -190,8 +196,12 @@ func requestFrom(p *peerv1.Request) (*session.Request, error) {
 		r.Upgrade, err = upgradeFrom(b.Upgrade)
 	case *peerv1.Request_Resumes:
 		r.Resumes, err = resumesFrom(b.Resumes)
+	case *peerv1.Request_Explain:
+		r.Explain, err = explainFrom(b.Explain)
+	case *peerv1.Request_Kill:
+		r.Kill, err = peerKillFrom(b.Kill)
 	default:
-		err = &session.FieldError{Field: "body", Limit: "open, resume, close, read, claim, upgrade or resumes"}
+		err = &session.FieldError{Field: "body", Limit: requestBodies}
 	}
 	return r, err
 }
@@ -324,6 +334,9 @@ func ReplyProto(r *session.Reply) *peerv1.Reply {
 	if len(r.Moved) > 0 {
 		p.Moved = movedProto(r.Moved)
 	}
+	if r.Vigil != nil {
+		p.Vigil = VigilProto(r.Vigil)
+	}
 	for _, d := range r.Remaining {
 		ms := int64(-1)
 		if d >= 0 {
@@ -363,6 +376,12 @@ func ReplyFrom(p *peerv1.Reply) (*session.Reply, error) {
 	if p.GetMoved() != nil {
 		var err error
 		if r.Moved, err = movedFrom(p.GetMoved()); err != nil {
+			return nil, err
+		}
+	}
+	if p.GetVigil() != nil {
+		var err error
+		if r.Vigil, err = VigilFrom(p.GetVigil()); err != nil {
 			return nil, err
 		}
 	}

@@ -155,7 +155,7 @@ type GetStatusResponse struct {
 	MaxStateBytes uint64 `protobuf:"varint,19,opt,name=max_state_bytes,json=maxStateBytes,proto3" json:"max_state_bytes,omitempty"`
 	// A problem that a person should look into although the node serves; empty when there is none.
 	Warning string `protobuf:"bytes,20,opt,name=warning,proto3" json:"warning,omitempty"`
-	// What the whole cluster can do: 0 sessions, 1 the tree too.
+	// What the whole cluster can do: 0 sessions, 1 the tree too, 2 acts of operators too.
 	FeatureLevel uint32 `protobuf:"varint,21,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
 	// Entries of the tree, and the ephemeral ones among them.
 	TreeEntries    uint64 `protobuf:"varint,22,opt,name=tree_entries,json=treeEntries,proto3" json:"tree_entries,omitempty"`

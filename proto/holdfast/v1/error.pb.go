@@ -93,6 +93,9 @@ const (
 	// FAILED_PRECONDITION: the session's opener named no instance, so it may not write yet. Resume it once, and send the
 	// write with the new token (X5).
 	Reason_REASON_NO_INSTANCE Reason = 27
+	// FAILED_PRECONDITION: what an operator asked for needs a higher feature level than the cluster has. Nothing was done.
+	// field says what was asked for, limit the level that has it, and expected_number the cluster's level.
+	Reason_REASON_FEATURE_LEVEL Reason = 28
 )
 
 // Enum value maps for Reason.
@@ -126,6 +129,7 @@ var (
 		25: "REASON_LOCAL_SESSION",
 		26: "REASON_UNIMPLEMENTED",
 		27: "REASON_NO_INSTANCE",
+		28: "REASON_FEATURE_LEVEL",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":      0,
@@ -156,6 +160,7 @@ var (
 		"REASON_LOCAL_SESSION":    25,
 		"REASON_UNIMPLEMENTED":    26,
 		"REASON_NO_INSTANCE":      27,
+		"REASON_FEATURE_LEVEL":    28,
 	}
 )
 
@@ -464,7 +469,7 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\x05local\x18\v \x01(\bR\x05local\x12\x1a\n" +
 	"\binstance\x18\f \x01(\x06R\binstance\x12.\n" +
 	"\arefusal\x18\r \x01(\v2\x14.holdfast.v1.RefusalR\arefusal\x12'\n" +
-	"\x0fexpected_number\x18\x0e \x01(\x04R\x0eexpectedNumber*\x93\x05\n" +
+	"\x0fexpected_number\x18\x0e \x01(\x04R\x0eexpectedNumber*\xad\x05\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_SESSION_EXPIRED\x10\x01\x12\x19\n" +
@@ -495,7 +500,8 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\rREASON_WINDOW\x10\x18\x12\x18\n" +
 	"\x14REASON_LOCAL_SESSION\x10\x19\x12\x18\n" +
 	"\x14REASON_UNIMPLEMENTED\x10\x1a\x12\x16\n" +
-	"\x12REASON_NO_INSTANCE\x10\x1bB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x12REASON_NO_INSTANCE\x10\x1b\x12\x18\n" +
+	"\x14REASON_FEATURE_LEVEL\x10\x1cB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_error_proto_rawDescOnce sync.Once

@@ -34,6 +34,8 @@ const (
 	Cause_CAUSE_CLOSED Cause = 1
 	// The session was silent for its timeout.
 	Cause_CAUSE_EXPIRED Cause = 2
+	// An operator ended it.
+	Cause_CAUSE_KILLED Cause = 3
 )
 
 // Enum value maps for Cause.
@@ -42,11 +44,13 @@ var (
 		0: "CAUSE_UNSPECIFIED",
 		1: "CAUSE_CLOSED",
 		2: "CAUSE_EXPIRED",
+		3: "CAUSE_KILLED",
 	}
 	Cause_value = map[string]int32{
 		"CAUSE_UNSPECIFIED": 0,
 		"CAUSE_CLOSED":      1,
 		"CAUSE_EXPIRED":     2,
+		"CAUSE_KILLED":      3,
 	}
 )
 
@@ -447,8 +451,23 @@ type Certificate struct {
 	// The client process that held the session at the end; 0 for none.
 	Instance uint64 `protobuf:"fixed64,11,opt,name=instance,proto3" json:"instance,omitempty"`
 	// The number of ephemeral entries that ended with the session; those that linger count too.
-	Ephemerals    uint64   `protobuf:"varint,12,opt,name=ephemerals,proto3" json:"ephemerals,omitempty"`
-	Will          WillFate `protobuf:"varint,13,opt,name=will,proto3,enum=holdfast.v1.WillFate" json:"will,omitempty"`
+	Ephemerals uint64   `protobuf:"varint,12,opt,name=ephemerals,proto3" json:"ephemerals,omitempty"`
+	Will       WillFate `protobuf:"varint,13,opt,name=will,proto3,enum=holdfast.v1.WillFate" json:"will,omitempty"`
+	// What follows tells a person more of the end. Below feature level 2 it is absent from the certificates of global
+	// sessions. The session's timeout, when it was opened, and its labels:
+	Timeout  *durationpb.Duration   `protobuf:"bytes,14,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	OpenedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
+	Labels   map[string]string      `protobuf:"bytes,16,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// CAUSE_EXPIRED: how long after the session was due the leader decided.
+	Late *durationpb.Duration `protobuf:"bytes,17,opt,name=late,proto3" json:"late,omitempty"`
+	// CAUSE_EXPIRED: how much later the session was due than its newest touch, or the leader's word for its owner, alone
+	// would have had it, because its owner had stalled.
+	Credit *durationpb.Duration `protobuf:"bytes,18,opt,name=credit,proto3" json:"credit,omitempty"`
+	// CAUSE_EXPIRED: how long the owner had been silent; absent unless the owner was lost.
+	OwnerSilent *durationpb.Duration `protobuf:"bytes,19,opt,name=owner_silent,json=ownerSilent,proto3" json:"owner_silent,omitempty"`
+	// CAUSE_KILLED: the name that the operator's client gave, and the reason.
+	By            string `protobuf:"bytes,20,opt,name=by,proto3" json:"by,omitempty"`
+	Why           string `protobuf:"bytes,21,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -574,6 +593,62 @@ func (x *Certificate) GetWill() WillFate {
 	return WillFate_WILL_FATE_UNSPECIFIED
 }
 
+func (x *Certificate) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+func (x *Certificate) GetOpenedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OpenedAt
+	}
+	return nil
+}
+
+func (x *Certificate) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Certificate) GetLate() *durationpb.Duration {
+	if x != nil {
+		return x.Late
+	}
+	return nil
+}
+
+func (x *Certificate) GetCredit() *durationpb.Duration {
+	if x != nil {
+		return x.Credit
+	}
+	return nil
+}
+
+func (x *Certificate) GetOwnerSilent() *durationpb.Duration {
+	if x != nil {
+		return x.OwnerSilent
+	}
+	return nil
+}
+
+func (x *Certificate) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Certificate) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // NodeState is what the answering node can do, and how much it knows, as of the answer. Every answer of SessionService
 // and IdService carries it, and every message of a connection. A read that was answered from the applied state of a
 // read-only node says MODE_READ_ONLY, even if the node has left that mode since. The index of an answer about a local
@@ -588,7 +663,7 @@ type NodeState struct {
 	Index uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
 	// The largest number of requests in a Batch, and of sessions in ResumeSessions. Absent from a release without them.
 	MaxBatch uint32 `protobuf:"varint,4,opt,name=max_batch,json=maxBatch,proto3" json:"max_batch,omitempty"`
-	// What the whole cluster can do (W8): 0 sessions, 1 the tree too.
+	// What the whole cluster can do (W8): 0 sessions, 1 the tree too, 2 acts of operators too.
 	FeatureLevel uint32 `protobuf:"varint,5,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
 	// What the cluster cannot do yet, and can without anybody's word as soon as its members have met (W8): a new cluster
 	// has no tree at its beginning. 0 when there is nothing to wait for. A client waits then instead of asking for the
@@ -698,7 +773,7 @@ const file_holdfast_v1_types_proto_rawDesc = "" +
 	"\topened_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bopenedAt\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdc\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x85\a\n" +
 	"\vCertificate\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\x06R\tsessionId\x12(\n" +
@@ -716,18 +791,30 @@ const file_holdfast_v1_types_proto_rawDesc = "" +
 	"\n" +
 	"ephemerals\x18\f \x01(\x04R\n" +
 	"ephemerals\x12)\n" +
-	"\x04will\x18\r \x01(\x0e2\x15.holdfast.v1.WillFateR\x04will\"\xc1\x01\n" +
+	"\x04will\x18\r \x01(\x0e2\x15.holdfast.v1.WillFateR\x04will\x123\n" +
+	"\atimeout\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\atimeout\x127\n" +
+	"\topened_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\bopenedAt\x12<\n" +
+	"\x06labels\x18\x10 \x03(\v2$.holdfast.v1.Certificate.LabelsEntryR\x06labels\x12-\n" +
+	"\x04late\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\x04late\x121\n" +
+	"\x06credit\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x06credit\x12<\n" +
+	"\fowner_silent\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\vownerSilent\x12\x0e\n" +
+	"\x02by\x18\x14 \x01(\tR\x02by\x12\x10\n" +
+	"\x03why\x18\x15 \x01(\tR\x03why\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x01\n" +
 	"\tNodeState\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12%\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x11.holdfast.v1.ModeR\x04mode\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x1b\n" +
 	"\tmax_batch\x18\x04 \x01(\rR\bmaxBatch\x12#\n" +
 	"\rfeature_level\x18\x05 \x01(\rR\ffeatureLevel\x12!\n" +
-	"\fcoming_level\x18\x06 \x01(\rR\vcomingLevel*C\n" +
+	"\fcoming_level\x18\x06 \x01(\rR\vcomingLevel*U\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCAUSE_CLOSED\x10\x01\x12\x11\n" +
-	"\rCAUSE_EXPIRED\x10\x02*n\n" +
+	"\rCAUSE_EXPIRED\x10\x02\x12\x10\n" +
+	"\fCAUSE_KILLED\x10\x03*n\n" +
 	"\bWillFate\x12\x19\n" +
 	"\x15WILL_FATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15WILL_FATE_CARRIED_OUT\x10\x01\x12\x15\n" +
@@ -756,7 +843,7 @@ func file_holdfast_v1_types_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_holdfast_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_holdfast_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_holdfast_v1_types_proto_goTypes = []any{
 	(Cause)(0),                    // 0: holdfast.v1.Cause
 	(WillFate)(0),                 // 1: holdfast.v1.WillFate
@@ -767,24 +854,31 @@ var file_holdfast_v1_types_proto_goTypes = []any{
 	(*Certificate)(nil),           // 6: holdfast.v1.Certificate
 	(*NodeState)(nil),             // 7: holdfast.v1.NodeState
 	nil,                           // 8: holdfast.v1.Session.LabelsEntry
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	nil,                           // 9: holdfast.v1.Certificate.LabelsEntry
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 }
 var file_holdfast_v1_types_proto_depIdxs = []int32{
-	9,  // 0: holdfast.v1.Session.timeout:type_name -> google.protobuf.Duration
+	10, // 0: holdfast.v1.Session.timeout:type_name -> google.protobuf.Duration
 	8,  // 1: holdfast.v1.Session.labels:type_name -> holdfast.v1.Session.LabelsEntry
-	10, // 2: holdfast.v1.Session.opened_at:type_name -> google.protobuf.Timestamp
+	11, // 2: holdfast.v1.Session.opened_at:type_name -> google.protobuf.Timestamp
 	0,  // 3: holdfast.v1.Certificate.cause:type_name -> holdfast.v1.Cause
-	9,  // 4: holdfast.v1.Certificate.last_touch_age:type_name -> google.protobuf.Duration
-	9,  // 5: holdfast.v1.Certificate.credited:type_name -> google.protobuf.Duration
-	10, // 6: holdfast.v1.Certificate.ended_at:type_name -> google.protobuf.Timestamp
+	10, // 4: holdfast.v1.Certificate.last_touch_age:type_name -> google.protobuf.Duration
+	10, // 5: holdfast.v1.Certificate.credited:type_name -> google.protobuf.Duration
+	11, // 6: holdfast.v1.Certificate.ended_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: holdfast.v1.Certificate.will:type_name -> holdfast.v1.WillFate
-	3,  // 8: holdfast.v1.NodeState.mode:type_name -> holdfast.v1.Mode
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	10, // 8: holdfast.v1.Certificate.timeout:type_name -> google.protobuf.Duration
+	11, // 9: holdfast.v1.Certificate.opened_at:type_name -> google.protobuf.Timestamp
+	9,  // 10: holdfast.v1.Certificate.labels:type_name -> holdfast.v1.Certificate.LabelsEntry
+	10, // 11: holdfast.v1.Certificate.late:type_name -> google.protobuf.Duration
+	10, // 12: holdfast.v1.Certificate.credit:type_name -> google.protobuf.Duration
+	10, // 13: holdfast.v1.Certificate.owner_silent:type_name -> google.protobuf.Duration
+	3,  // 14: holdfast.v1.NodeState.mode:type_name -> holdfast.v1.Mode
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_types_proto_init() }
@@ -798,7 +892,7 @@ func file_holdfast_v1_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_types_proto_rawDesc), len(file_holdfast_v1_types_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -246,5 +246,5 @@ func (s shown) fits(x history.Event) bool {
 func certifies(shown, issued *session.Certificate) bool {
 	a, b := *shown, *issued
 	a.LastTouchAge, b.LastTouchAge = max(a.LastTouchAge, -1), max(b.LastTouchAge, -1)
-	return a == b
+	return a.Equal(b)
 }

@@ -80,7 +80,8 @@ func (c replicas) once(invariant string, first map[session.ID]history.Event, id 
 
 // alike reports whether two nodes, or a node before and after a restart, made the same change.
 func alike(a, b history.Event) bool {
-	if (a.Certificate == nil) != (b.Certificate == nil) || a.Certificate != nil && *a.Certificate != *b.Certificate {
+	if (a.Certificate == nil) != (b.Certificate == nil) ||
+		a.Certificate != nil && !a.Certificate.Equal(*b.Certificate) {
 		return false
 	}
 	return a.Kind == b.Kind && a.ID == b.ID && a.Index == b.Index && a.Term == b.Term && a.Attachment == b.Attachment &&

@@ -30,6 +30,8 @@ const (
 	Cause_CAUSE_UNSPECIFIED Cause = 0
 	Cause_CAUSE_CLOSED      Cause = 1
 	Cause_CAUSE_EXPIRED     Cause = 2
+	// By an operator; from feature level 2 on.
+	Cause_CAUSE_KILLED Cause = 3
 )
 
 // Enum value maps for Cause.
@@ -38,11 +40,13 @@ var (
 		0: "CAUSE_UNSPECIFIED",
 		1: "CAUSE_CLOSED",
 		2: "CAUSE_EXPIRED",
+		3: "CAUSE_KILLED",
 	}
 	Cause_value = map[string]int32{
 		"CAUSE_UNSPECIFIED": 0,
 		"CAUSE_CLOSED":      1,
 		"CAUSE_EXPIRED":     2,
+		"CAUSE_KILLED":      3,
 	}
 )
 
@@ -791,7 +795,10 @@ type CloseSessions struct {
 	// Time that the deciding leader had credited when it decided, in milliseconds (A1).
 	CreditedMs uint64 `protobuf:"varint,4,opt,name=credited_ms,json=creditedMs,proto3" json:"credited_ms,omitempty"`
 	// Wall clock of the deciding leader, in milliseconds since 2026-01-01 UTC.
-	Ms            uint64 `protobuf:"varint,5,opt,name=ms,proto3" json:"ms,omitempty"`
+	Ms uint64 `protobuf:"varint,5,opt,name=ms,proto3" json:"ms,omitempty"`
+	// The operator who ends the sessions, at most 128 bytes, and the reason given, at most 256; from feature level 2 on.
+	By            string `protobuf:"bytes,6,opt,name=by,proto3" json:"by,omitempty"`
+	Why           string `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -861,14 +868,34 @@ func (x *CloseSessions) GetMs() uint64 {
 	return 0
 }
 
+func (x *CloseSessions) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *CloseSessions) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type Closing struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Id         uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
 	Attachment uint64                 `protobuf:"varint,2,opt,name=attachment,proto3" json:"attachment,omitempty"`
 	// Age of the last touch in milliseconds plus 1; 0 when the leader knew of no touch.
 	LastTouchAgeMsPlus_1 uint32 `protobuf:"varint,3,opt,name=last_touch_age_ms_plus_1,json=lastTouchAgeMsPlus1,proto3" json:"last_touch_age_ms_plus_1,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// From feature level 2 on. How long after the session was due the leader decided, by how much the session was due
+	// later than its newest touch or its owner's word alone would have it, and for how long the owner had been silent, 0 if
+	// the owner was not lost; all in milliseconds.
+	LateMs        uint32 `protobuf:"varint,4,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`
+	CreditMs      uint32 `protobuf:"varint,5,opt,name=credit_ms,json=creditMs,proto3" json:"credit_ms,omitempty"`
+	SilentMs      uint32 `protobuf:"varint,6,opt,name=silent_ms,json=silentMs,proto3" json:"silent_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Closing) Reset() {
@@ -918,6 +945,27 @@ func (x *Closing) GetAttachment() uint64 {
 func (x *Closing) GetLastTouchAgeMsPlus_1() uint32 {
 	if x != nil {
 		return x.LastTouchAgeMsPlus_1
+	}
+	return 0
+}
+
+func (x *Closing) GetLateMs() uint32 {
+	if x != nil {
+		return x.LateMs
+	}
+	return 0
+}
+
+func (x *Closing) GetCreditMs() uint32 {
+	if x != nil {
+		return x.CreditMs
+	}
+	return 0
+}
+
+func (x *Closing) GetSilentMs() uint32 {
+	if x != nil {
+		return x.SilentMs
 	}
 	return 0
 }
@@ -1810,11 +1858,21 @@ type Certificate struct {
 	Ms                   uint64 `protobuf:"varint,9,opt,name=ms,proto3" json:"ms,omitempty"`
 	// What became of the session's writes (X9), and of its entries (U1, U3); from log version 3 on. The newest number that
 	// was taken, the number up to which results are gone, the newest instance, and the ephemerals that were removed.
-	Applied       uint64   `protobuf:"varint,10,opt,name=applied,proto3" json:"applied,omitempty"`
-	Floor         uint64   `protobuf:"varint,11,opt,name=floor,proto3" json:"floor,omitempty"`
-	Instance      uint64   `protobuf:"fixed64,12,opt,name=instance,proto3" json:"instance,omitempty"`
-	Ephemerals    uint64   `protobuf:"varint,13,opt,name=ephemerals,proto3" json:"ephemerals,omitempty"`
-	Will          WillFate `protobuf:"varint,14,opt,name=will,proto3,enum=holdfast.log.v1.WillFate" json:"will,omitempty"`
+	Applied    uint64   `protobuf:"varint,10,opt,name=applied,proto3" json:"applied,omitempty"`
+	Floor      uint64   `protobuf:"varint,11,opt,name=floor,proto3" json:"floor,omitempty"`
+	Instance   uint64   `protobuf:"fixed64,12,opt,name=instance,proto3" json:"instance,omitempty"`
+	Ephemerals uint64   `protobuf:"varint,13,opt,name=ephemerals,proto3" json:"ephemerals,omitempty"`
+	Will       WillFate `protobuf:"varint,14,opt,name=will,proto3,enum=holdfast.log.v1.WillFate" json:"will,omitempty"`
+	// The session's story, from feature level 2 on; timeout_ms is 0 without one. Fields are those of Session, Closing and
+	// CloseSessions.
+	TimeoutMs     uint32   `protobuf:"varint,15,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	OpenedMs      uint64   `protobuf:"varint,16,opt,name=opened_ms,json=openedMs,proto3" json:"opened_ms,omitempty"`
+	Labels        []*Label `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty"`
+	LateMs        uint32   `protobuf:"varint,18,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`
+	CreditMs      uint32   `protobuf:"varint,19,opt,name=credit_ms,json=creditMs,proto3" json:"credit_ms,omitempty"`
+	SilentMs      uint32   `protobuf:"varint,20,opt,name=silent_ms,json=silentMs,proto3" json:"silent_ms,omitempty"`
+	By            string   `protobuf:"bytes,21,opt,name=by,proto3" json:"by,omitempty"`
+	Why           string   `protobuf:"bytes,22,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1945,6 +2003,62 @@ func (x *Certificate) GetWill() WillFate {
 		return x.Will
 	}
 	return WillFate_WILL_FATE_UNSPECIFIED
+}
+
+func (x *Certificate) GetTimeoutMs() uint32 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *Certificate) GetOpenedMs() uint64 {
+	if x != nil {
+		return x.OpenedMs
+	}
+	return 0
+}
+
+func (x *Certificate) GetLabels() []*Label {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Certificate) GetLateMs() uint32 {
+	if x != nil {
+		return x.LateMs
+	}
+	return 0
+}
+
+func (x *Certificate) GetCreditMs() uint32 {
+	if x != nil {
+		return x.CreditMs
+	}
+	return 0
+}
+
+func (x *Certificate) GetSilentMs() uint32 {
+	if x != nil {
+		return x.SilentMs
+	}
+	return 0
+}
+
+func (x *Certificate) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Certificate) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
 }
 
 // OpenRequest is a remembered request id (O2).
@@ -2114,20 +2228,25 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\binstance\x18\x02 \x01(\x06R\binstance\x12\x10\n" +
 	"\x03ids\x18\x03 \x03(\x06R\x03ids\x12\x1a\n" +
 	"\battempts\x18\x04 \x03(\x04R\battempts\x12\x14\n" +
-	"\x05named\x18\x05 \x03(\x04R\x05named\"\xb8\x01\n" +
+	"\x05named\x18\x05 \x03(\x04R\x05named\"\xda\x01\n" +
 	"\rCloseSessions\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12,\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x16.holdfast.log.v1.CauseR\x05cause\x124\n" +
 	"\bsessions\x18\x03 \x03(\v2\x18.holdfast.log.v1.ClosingR\bsessions\x12\x1f\n" +
 	"\vcredited_ms\x18\x04 \x01(\x04R\n" +
 	"creditedMs\x12\x0e\n" +
-	"\x02ms\x18\x05 \x01(\x04R\x02ms\"p\n" +
+	"\x02ms\x18\x05 \x01(\x04R\x02ms\x12\x0e\n" +
+	"\x02by\x18\x06 \x01(\tR\x02by\x12\x10\n" +
+	"\x03why\x18\a \x01(\tR\x03why\"\xc3\x01\n" +
 	"\aClosing\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x02 \x01(\x04R\n" +
 	"attachment\x125\n" +
-	"\x18last_touch_age_ms_plus_1\x18\x03 \x01(\rR\x13lastTouchAgeMsPlus1\"0\n" +
+	"\x18last_touch_age_ms_plus_1\x18\x03 \x01(\rR\x13lastTouchAgeMsPlus1\x12\x17\n" +
+	"\alate_ms\x18\x04 \x01(\rR\x06lateMs\x12\x1b\n" +
+	"\tcredit_ms\x18\x05 \x01(\rR\bcreditMs\x12\x1b\n" +
+	"\tsilent_ms\x18\x06 \x01(\rR\bsilentMs\"0\n" +
 	"\x0eForgetRequests\x12\x1e\n" +
 	"\vup_to_index\x18\x01 \x01(\x04R\tupToIndex\"\xa1\x01\n" +
 	"\tConfigure\x12\x1f\n" +
@@ -2200,7 +2319,7 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\x06labels\x18\t \x03(\v2\x16.holdfast.log.v1.LabelR\x06labels\"*\n" +
 	"\x04Mark\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\x06R\x02id\"\xa6\x03\n" +
+	"\x02id\x18\x02 \x01(\x06R\x02id\"\x87\x05\n" +
 	"\vCertificate\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x06R\x02id\x12,\n" +
@@ -2219,7 +2338,16 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\n" +
 	"ephemerals\x18\r \x01(\x04R\n" +
 	"ephemerals\x12-\n" +
-	"\x04will\x18\x0e \x01(\x0e2\x19.holdfast.log.v1.WillFateR\x04will\"a\n" +
+	"\x04will\x18\x0e \x01(\x0e2\x19.holdfast.log.v1.WillFateR\x04will\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x0f \x01(\rR\ttimeoutMs\x12\x1b\n" +
+	"\topened_ms\x18\x10 \x01(\x04R\bopenedMs\x12.\n" +
+	"\x06labels\x18\x11 \x03(\v2\x16.holdfast.log.v1.LabelR\x06labels\x12\x17\n" +
+	"\alate_ms\x18\x12 \x01(\rR\x06lateMs\x12\x1b\n" +
+	"\tcredit_ms\x18\x13 \x01(\rR\bcreditMs\x12\x1b\n" +
+	"\tsilent_ms\x18\x14 \x01(\rR\bsilentMs\x12\x0e\n" +
+	"\x02by\x18\x15 \x01(\tR\x02by\x12\x10\n" +
+	"\x03why\x18\x16 \x01(\tR\x03why\"a\n" +
 	"\vOpenRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1d\n" +
@@ -2228,11 +2356,12 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\";\n" +
 	"\aTrailer\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecords\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\fR\x06digest*C\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest*U\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCAUSE_CLOSED\x10\x01\x12\x11\n" +
-	"\rCAUSE_EXPIRED\x10\x02*n\n" +
+	"\rCAUSE_EXPIRED\x10\x02\x12\x10\n" +
+	"\fCAUSE_KILLED\x10\x03*n\n" +
 	"\bWillFate\x12\x19\n" +
 	"\x15WILL_FATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15WILL_FATE_CARRIED_OUT\x10\x01\x12\x15\n" +
@@ -2318,11 +2447,12 @@ var file_holdfast_log_v1_log_proto_depIdxs = []int32{
 	5,  // 29: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
 	0,  // 30: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
 	1,  // 31: holdfast.log.v1.Certificate.will:type_name -> holdfast.log.v1.WillFate
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	5,  // 32: holdfast.log.v1.Certificate.labels:type_name -> holdfast.log.v1.Label
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_log_v1_log_proto_init() }

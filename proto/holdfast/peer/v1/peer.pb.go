@@ -826,6 +826,8 @@ type Request struct {
 	//	*Request_Claim
 	//	*Request_Upgrade
 	//	*Request_Resumes
+	//	*Request_Explain
+	//	*Request_Kill
 	Body          isRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -938,6 +940,24 @@ func (x *Request) GetResumes() *ResumesRequest {
 	return nil
 }
 
+func (x *Request) GetExplain() *ExplainRequest {
+	if x != nil {
+		if x, ok := x.Body.(*Request_Explain); ok {
+			return x.Explain
+		}
+	}
+	return nil
+}
+
+func (x *Request) GetKill() *KillRequest {
+	if x != nil {
+		if x, ok := x.Body.(*Request_Kill); ok {
+			return x.Kill
+		}
+	}
+	return nil
+}
+
 type isRequest_Body interface {
 	isRequest_Body()
 }
@@ -971,6 +991,15 @@ type Request_Resumes struct {
 	Resumes *ResumesRequest `protobuf:"bytes,14,opt,name=resumes,proto3,oneof"`
 }
 
+type Request_Explain struct {
+	// Only to a leader whose welcome has a peer version of 2 or more.
+	Explain *ExplainRequest `protobuf:"bytes,15,opt,name=explain,proto3,oneof"`
+}
+
+type Request_Kill struct {
+	Kill *KillRequest `protobuf:"bytes,16,opt,name=kill,proto3,oneof"`
+}
+
 func (*Request_Open) isRequest_Body() {}
 
 func (*Request_Resume) isRequest_Body() {}
@@ -984,6 +1013,10 @@ func (*Request_Claim) isRequest_Body() {}
 func (*Request_Upgrade) isRequest_Body() {}
 
 func (*Request_Resumes) isRequest_Body() {}
+
+func (*Request_Explain) isRequest_Body() {}
+
+func (*Request_Kill) isRequest_Body() {}
 
 // Requests are what waits at a learner, in the order in which the leader takes them: 1 to 1,024. No field may be added:
 // its reader refuses a field that it does not know, and the stream ends.
@@ -1587,6 +1620,114 @@ func (x *ResumesRequest) GetAttempts() []uint64 {
 	return nil
 }
 
+// ExplainRequest asks what keeps a session alive.
+type ExplainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SessionId     uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRequest) Reset() {
+	*x = ExplainRequest{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRequest) ProtoMessage() {}
+
+func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ExplainRequest) GetSessionId() uint64 {
+	if x != nil {
+		return x.SessionId
+	}
+	return 0
+}
+
+// KillRequest ends sessions for an operator, whoever has them.
+type KillRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 256.
+	Ids []uint64 `protobuf:"fixed64,1,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	// For the certificates: at most 128 and 256 bytes.
+	By            string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KillRequest) Reset() {
+	*x = KillRequest{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KillRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KillRequest) ProtoMessage() {}
+
+func (x *KillRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
+func (*KillRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *KillRequest) GetIds() []uint64 {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *KillRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *KillRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // Reply answers a request.
 type Reply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1605,15 +1746,17 @@ type Reply struct {
 	Repeated bool `protobuf:"varint,8,opt,name=repeated,proto3" json:"repeated,omitempty"`
 	// After a claim: the first id of the block.
 	First uint64 `protobuf:"fixed64,12,opt,name=first,proto3" json:"first,omitempty"`
-	// After a ResumesRequest.
-	Moved         *Moved `protobuf:"bytes,13,opt,name=moved,proto3" json:"moved,omitempty"`
+	// After a ResumesRequest. After a KillRequest too: then the attachments are those of the sessions that were ended.
+	Moved *Moved `protobuf:"bytes,13,opt,name=moved,proto3" json:"moved,omitempty"`
+	// After an ExplainRequest, of a session that lives.
+	Vigil         *v1.Vigil `protobuf:"bytes,14,opt,name=vigil,proto3" json:"vigil,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1768,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1781,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{18}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Reply) GetSeq() uint64 {
@@ -1711,6 +1854,13 @@ func (x *Reply) GetMoved() *Moved {
 	return nil
 }
 
+func (x *Reply) GetVigil() *v1.Vigil {
+	if x != nil {
+		return x.Vigil
+	}
+	return nil
+}
+
 // Moved says what became of each session of a ResumesRequest.
 type Moved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1726,7 +1876,7 @@ type Moved struct {
 
 func (x *Moved) Reset() {
 	*x = Moved{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1888,7 @@ func (x *Moved) String() string {
 func (*Moved) ProtoMessage() {}
 
 func (x *Moved) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1901,7 @@ func (x *Moved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moved.ProtoReflect.Descriptor instead.
 func (*Moved) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Moved) GetAttachments() []uint64 {
@@ -1787,7 +1937,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1949,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1962,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Refusal) GetAt() []uint32 {
@@ -1850,7 +2000,7 @@ type ForwardRequest struct {
 
 func (x *ForwardRequest) Reset() {
 	*x = ForwardRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +2012,7 @@ func (x *ForwardRequest) String() string {
 func (*ForwardRequest) ProtoMessage() {}
 
 func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +2025,7 @@ func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardRequest.ProtoReflect.Descriptor instead.
 func (*ForwardRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ForwardRequest) GetMessage() isForwardRequest_Message {
@@ -1947,7 +2097,7 @@ type ForwardResponse struct {
 
 func (x *ForwardResponse) Reset() {
 	*x = ForwardResponse{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2109,7 @@ func (x *ForwardResponse) String() string {
 func (*ForwardResponse) ProtoMessage() {}
 
 func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2122,7 @@ func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardResponse.ProtoReflect.Descriptor instead.
 func (*ForwardResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ForwardResponse) GetMessage() isForwardResponse_Message {
@@ -2031,7 +2181,7 @@ type ForwardHello struct {
 
 func (x *ForwardHello) Reset() {
 	*x = ForwardHello{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2193,7 @@ func (x *ForwardHello) String() string {
 func (*ForwardHello) ProtoMessage() {}
 
 func (x *ForwardHello) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2206,7 @@ func (x *ForwardHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardHello.ProtoReflect.Descriptor instead.
 func (*ForwardHello) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ForwardHello) GetClusterId() string {
@@ -2096,7 +2246,7 @@ type ForwardWelcome struct {
 
 func (x *ForwardWelcome) Reset() {
 	*x = ForwardWelcome{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2258,7 @@ func (x *ForwardWelcome) String() string {
 func (*ForwardWelcome) ProtoMessage() {}
 
 func (x *ForwardWelcome) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2271,7 @@ func (x *ForwardWelcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardWelcome.ProtoReflect.Descriptor instead.
 func (*ForwardWelcome) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ForwardWelcome) GetTerm() uint64 {
@@ -2142,7 +2292,7 @@ type Writes struct {
 
 func (x *Writes) Reset() {
 	*x = Writes{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2304,7 @@ func (x *Writes) String() string {
 func (*Writes) ProtoMessage() {}
 
 func (x *Writes) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2317,7 @@ func (x *Writes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Writes.ProtoReflect.Descriptor instead.
 func (*Writes) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{25}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Writes) GetWrites() []*ForwardedWrite {
@@ -2193,7 +2343,7 @@ type ForwardedWrite struct {
 
 func (x *ForwardedWrite) Reset() {
 	*x = ForwardedWrite{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2355,7 @@ func (x *ForwardedWrite) String() string {
 func (*ForwardedWrite) ProtoMessage() {}
 
 func (x *ForwardedWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2368,7 @@ func (x *ForwardedWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedWrite.ProtoReflect.Descriptor instead.
 func (*ForwardedWrite) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ForwardedWrite) GetCommand() []byte {
@@ -2261,7 +2411,7 @@ type Acknowledgements struct {
 
 func (x *Acknowledgements) Reset() {
 	*x = Acknowledgements{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2423,7 @@ func (x *Acknowledgements) String() string {
 func (*Acknowledgements) ProtoMessage() {}
 
 func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2436,7 @@ func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgements.ProtoReflect.Descriptor instead.
 func (*Acknowledgements) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Acknowledgements) GetSessions() []uint64 {
@@ -2316,7 +2466,7 @@ type WriteRefusals struct {
 
 func (x *WriteRefusals) Reset() {
 	*x = WriteRefusals{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2478,7 @@ func (x *WriteRefusals) String() string {
 func (*WriteRefusals) ProtoMessage() {}
 
 func (x *WriteRefusals) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2491,7 @@ func (x *WriteRefusals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRefusals.ProtoReflect.Descriptor instead.
 func (*WriteRefusals) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WriteRefusals) GetRefusals() []*WriteRefusal {
@@ -2364,7 +2514,7 @@ type WriteRefusal struct {
 
 func (x *WriteRefusal) Reset() {
 	*x = WriteRefusal{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +2526,7 @@ func (x *WriteRefusal) String() string {
 func (*WriteRefusal) ProtoMessage() {}
 
 func (x *WriteRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +2539,7 @@ func (x *WriteRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRefusal.ProtoReflect.Descriptor instead.
 func (*WriteRefusal) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WriteRefusal) GetSession() uint64 {
@@ -2424,7 +2574,7 @@ var File_holdfast_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1bholdfast/peer/v1/peer.proto\x12\x10holdfast.peer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xd5\x01\n" +
+	"\x1bholdfast/peer/v1/peer.proto\x12\x10holdfast.peer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/admin.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xd5\x01\n" +
 	"\x0eLearnerMessage\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.holdfast.peer.v1.HelloH\x00R\x05hello\x122\n" +
 	"\x06answer\x18\x02 \x01(\v2\x18.holdfast.peer.v1.AnswerH\x00R\x06answer\x125\n" +
@@ -2487,7 +2637,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"processAge\x121\n" +
 	"\x06credit\x18\f \x01(\v2\x19.google.protobuf.DurationR\x06credit\x12!\n" +
 	"\fdigest_index\x18\x0f \x01(\x04R\vdigestIndex\x12\x16\n" +
-	"\x06digest\x18\x10 \x01(\fR\x06digest\"\xb4\x03\n" +
+	"\x06digest\x18\x10 \x01(\fR\x06digest\"\xa7\x04\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +
@@ -2496,7 +2646,9 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x04read\x18\x06 \x01(\v2\x1d.holdfast.peer.v1.ReadRequestH\x00R\x04read\x126\n" +
 	"\x05claim\x18\f \x01(\v2\x1e.holdfast.peer.v1.ClaimRequestH\x00R\x05claim\x12<\n" +
 	"\aupgrade\x18\r \x01(\v2 .holdfast.peer.v1.UpgradeRequestH\x00R\aupgrade\x12<\n" +
-	"\aresumes\x18\x0e \x01(\v2 .holdfast.peer.v1.ResumesRequestH\x00R\aresumesB\x06\n" +
+	"\aresumes\x18\x0e \x01(\v2 .holdfast.peer.v1.ResumesRequestH\x00R\aresumes\x12<\n" +
+	"\aexplain\x18\x0f \x01(\v2 .holdfast.peer.v1.ExplainRequestH\x00R\aexplain\x123\n" +
+	"\x04kill\x18\x10 \x01(\v2\x1d.holdfast.peer.v1.KillRequestH\x00R\x04killB\x06\n" +
 	"\x04body\"A\n" +
 	"\bRequests\x125\n" +
 	"\brequests\x18\x01 \x03(\v2\x19.holdfast.peer.v1.RequestR\brequests\"<\n" +
@@ -2538,7 +2690,14 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x03ids\x18\x02 \x03(\x06R\x03ids\x12 \n" +
 	"\vcredentials\x18\x03 \x01(\fR\vcredentials\x12 \n" +
 	"\vattachments\x18\x04 \x03(\x04R\vattachments\x12\x1a\n" +
-	"\battempts\x18\x05 \x03(\x04R\battempts\"\xc1\x02\n" +
+	"\battempts\x18\x05 \x03(\x04R\battempts\"/\n" +
+	"\x0eExplainRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\x06R\tsessionId\"A\n" +
+	"\vKillRequest\x12\x10\n" +
+	"\x03ids\x18\x01 \x03(\x06R\x03ids\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\xeb\x02\n" +
 	"\x05Reply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -2549,7 +2708,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\amessage\x18\a \x01(\tR\amessage\x12\x1a\n" +
 	"\brepeated\x18\b \x01(\bR\brepeated\x12\x14\n" +
 	"\x05first\x18\f \x01(\x06R\x05first\x12-\n" +
-	"\x05moved\x18\r \x01(\v2\x17.holdfast.peer.v1.MovedR\x05moved\"|\n" +
+	"\x05moved\x18\r \x01(\v2\x17.holdfast.peer.v1.MovedR\x05moved\x12(\n" +
+	"\x05vigil\x18\x0e \x01(\v2\x12.holdfast.v1.VigilR\x05vigil\"|\n" +
 	"\x05Moved\x12 \n" +
 	"\vattachments\x18\x01 \x03(\x04R\vattachments\x12\x1a\n" +
 	"\brepeated\x18\x02 \x03(\rR\brepeated\x125\n" +
@@ -2616,7 +2776,7 @@ func file_holdfast_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(WriteRefusalReason)(0),     // 0: holdfast.peer.v1.WriteRefusalReason
 	(*LearnerMessage)(nil),      // 1: holdfast.peer.v1.LearnerMessage
@@ -2637,22 +2797,25 @@ var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*ClaimRequest)(nil),        // 16: holdfast.peer.v1.ClaimRequest
 	(*UpgradeRequest)(nil),      // 17: holdfast.peer.v1.UpgradeRequest
 	(*ResumesRequest)(nil),      // 18: holdfast.peer.v1.ResumesRequest
-	(*Reply)(nil),               // 19: holdfast.peer.v1.Reply
-	(*Moved)(nil),               // 20: holdfast.peer.v1.Moved
-	(*Refusal)(nil),             // 21: holdfast.peer.v1.Refusal
-	(*ForwardRequest)(nil),      // 22: holdfast.peer.v1.ForwardRequest
-	(*ForwardResponse)(nil),     // 23: holdfast.peer.v1.ForwardResponse
-	(*ForwardHello)(nil),        // 24: holdfast.peer.v1.ForwardHello
-	(*ForwardWelcome)(nil),      // 25: holdfast.peer.v1.ForwardWelcome
-	(*Writes)(nil),              // 26: holdfast.peer.v1.Writes
-	(*ForwardedWrite)(nil),      // 27: holdfast.peer.v1.ForwardedWrite
-	(*Acknowledgements)(nil),    // 28: holdfast.peer.v1.Acknowledgements
-	(*WriteRefusals)(nil),       // 29: holdfast.peer.v1.WriteRefusals
-	(*WriteRefusal)(nil),        // 30: holdfast.peer.v1.WriteRefusal
-	(*durationpb.Duration)(nil), // 31: google.protobuf.Duration
-	(*v1.Token)(nil),            // 32: holdfast.v1.Token
-	(*v1.Session)(nil),          // 33: holdfast.v1.Session
-	(*v1.ErrorDetail)(nil),      // 34: holdfast.v1.ErrorDetail
+	(*ExplainRequest)(nil),      // 19: holdfast.peer.v1.ExplainRequest
+	(*KillRequest)(nil),         // 20: holdfast.peer.v1.KillRequest
+	(*Reply)(nil),               // 21: holdfast.peer.v1.Reply
+	(*Moved)(nil),               // 22: holdfast.peer.v1.Moved
+	(*Refusal)(nil),             // 23: holdfast.peer.v1.Refusal
+	(*ForwardRequest)(nil),      // 24: holdfast.peer.v1.ForwardRequest
+	(*ForwardResponse)(nil),     // 25: holdfast.peer.v1.ForwardResponse
+	(*ForwardHello)(nil),        // 26: holdfast.peer.v1.ForwardHello
+	(*ForwardWelcome)(nil),      // 27: holdfast.peer.v1.ForwardWelcome
+	(*Writes)(nil),              // 28: holdfast.peer.v1.Writes
+	(*ForwardedWrite)(nil),      // 29: holdfast.peer.v1.ForwardedWrite
+	(*Acknowledgements)(nil),    // 30: holdfast.peer.v1.Acknowledgements
+	(*WriteRefusals)(nil),       // 31: holdfast.peer.v1.WriteRefusals
+	(*WriteRefusal)(nil),        // 32: holdfast.peer.v1.WriteRefusal
+	(*durationpb.Duration)(nil), // 33: google.protobuf.Duration
+	(*v1.Token)(nil),            // 34: holdfast.v1.Token
+	(*v1.Session)(nil),          // 35: holdfast.v1.Session
+	(*v1.ErrorDetail)(nil),      // 36: holdfast.v1.ErrorDetail
+	(*v1.Vigil)(nil),            // 37: holdfast.v1.Vigil
 }
 var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
@@ -2660,12 +2823,12 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	8,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
 	4,  // 3: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
 	5,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
-	19, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
+	21, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
 	6,  // 6: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
-	31, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
-	31, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
-	31, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
-	31, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
+	33, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
+	33, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	33, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
+	33, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
 	11, // 11: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
 	13, // 12: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
 	14, // 13: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
@@ -2673,37 +2836,40 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	16, // 15: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
 	17, // 16: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
 	18, // 17: holdfast.peer.v1.Request.resumes:type_name -> holdfast.peer.v1.ResumesRequest
-	8,  // 18: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
-	19, // 19: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
-	31, // 20: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	12, // 21: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	32, // 22: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	32, // 23: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	31, // 24: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
-	12, // 25: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
-	33, // 26: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	34, // 27: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	20, // 28: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
-	21, // 29: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
-	34, // 30: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
-	24, // 31: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
-	26, // 32: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
-	28, // 33: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
-	25, // 34: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
-	29, // 35: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
-	27, // 36: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
-	30, // 37: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
-	0,  // 38: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
-	31, // 39: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
-	1,  // 40: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	22, // 41: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
-	2,  // 42: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	23, // 43: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
-	42, // [42:44] is the sub-list for method output_type
-	40, // [40:42] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	19, // 18: holdfast.peer.v1.Request.explain:type_name -> holdfast.peer.v1.ExplainRequest
+	20, // 19: holdfast.peer.v1.Request.kill:type_name -> holdfast.peer.v1.KillRequest
+	8,  // 20: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
+	21, // 21: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
+	33, // 22: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	12, // 23: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	34, // 24: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	34, // 25: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	33, // 26: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
+	12, // 27: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
+	35, // 28: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	36, // 29: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	22, // 30: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
+	37, // 31: holdfast.peer.v1.Reply.vigil:type_name -> holdfast.v1.Vigil
+	23, // 32: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
+	36, // 33: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
+	26, // 34: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
+	28, // 35: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
+	30, // 36: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
+	27, // 37: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
+	31, // 38: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
+	29, // 39: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
+	32, // 40: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
+	0,  // 41: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
+	33, // 42: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
+	1,  // 43: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	24, // 44: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
+	2,  // 45: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	25, // 46: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
+	45, // [45:47] is the sub-list for method output_type
+	43, // [43:45] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
@@ -2731,13 +2897,15 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*Request_Claim)(nil),
 		(*Request_Upgrade)(nil),
 		(*Request_Resumes)(nil),
+		(*Request_Explain)(nil),
+		(*Request_Kill)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[21].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[23].OneofWrappers = []any{
 		(*ForwardRequest_Hello)(nil),
 		(*ForwardRequest_Writes)(nil),
 		(*ForwardRequest_Acknowledgements)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[22].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[24].OneofWrappers = []any{
 		(*ForwardResponse_Welcome)(nil),
 		(*ForwardResponse_Refusals)(nil),
 	}
@@ -2747,7 +2915,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_peer_v1_peer_proto_rawDesc), len(file_holdfast_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

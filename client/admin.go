@@ -1,0 +1,143 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"holdfast/client/internal/unary"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// Explained is the result of [Client.Explain].
+type Explained struct {
+	// Session is zero after the end of the session, and Vigil, which says what keeps it alive, as well.
+	Session session.Session
+	Vigil   session.Vigil
+	// Certificate is nil while the session lives.
+	Certificate *session.Certificate
+	// State is as in [Found].
+	State session.NodeState
+}
+
+// Explain says what keeps a session alive, or how it ended. It reads as [Client.Get] does, but no read-only node
+// answers. Safe for concurrent use.
+func (c *Client) Explain(ctx context.Context, id session.ID) (Explained, error) {
+	e, state, err := unary.Read(ctx, c.nodes,
+		func(ctx context.Context, cc *grpc.ClientConn, o session.ReadOptions) (unary.Answer[Explained], error) {
+			answer, err := holdfastv1.NewAdminServiceClient(cc).ExplainSession(ctx, &holdfastv1.ExplainSessionRequest{
+				SessionId: uint64(id), SeenIndex: o.Seen,
+			})
+			if err != nil {
+				return unary.Answer[Explained]{}, err
+			}
+			e, err := explained(answer)
+			own := e.Session.Local || e.Certificate != nil && e.Certificate.Index == 0
+			return unary.Answer[Explained]{Shown: e, State: answer.GetState(), Local: own}, err
+		})
+	if err != nil {
+		return Explained{}, fmt.Errorf("explain session %s: %w", id, err)
+	}
+	e.State = state
+	return e, nil
+}
+
+func explained(answer *holdfastv1.ExplainSessionResponse) (Explained, error) {
+	if p := answer.GetCertificate(); p != nil {
+		cert, err := wire.CertificateFrom(p)
+		return Explained{Certificate: &cert}, err
+	}
+	s, err := wire.SessionFrom(answer.GetSession())
+	if err != nil {
+		return Explained{}, err
+	}
+	v, err := wire.VigilFrom(answer.GetVigil())
+	if err != nil {
+		return Explained{}, err
+	}
+	return Explained{Session: s, Vigil: *v}, nil
+}
+
+// DeathOptions says which ends of sessions to list.
+type DeathOptions struct {
+	session.DeathFilter
+	// PageSize is the largest number of certificates on a page, 1 to [session.MaxPage]; 0 is the node's choice.
+	PageSize int
+	// PageToken is [DeathPage].Next of the page before; empty for the first page.
+	PageToken string
+}
+
+// DeathPage is a page of certificates, the newest end first.
+type DeathPage struct {
+	// Certificates may be empty although the page is not the last.
+	Certificates []session.Certificate
+	// Next is the token of the next page, empty after the last.
+	Next string
+	// Forgotten says, on the last page, that the cluster no longer keeps the certificates of older ends.
+	Forgotten bool
+	// State is as in [Found].
+	State session.NodeState
+}
+
+// Deaths returns one page of the certificates that the cluster keeps, or of those of the local sessions of the node
+// that answers. Each page is a read of its own, as in [Client.List]. Safe for concurrent use.
+func (c *Client) Deaths(ctx context.Context, o DeathOptions) (DeathPage, error) {
+	if o.PageSize < 0 || o.PageSize > session.MaxPage {
+		return DeathPage{}, fmt.Errorf("list deaths: %w",
+			&session.FieldError{Field: "page_size", Limit: fmt.Sprintf("0 to %d", session.MaxPage)})
+	}
+	page, state, err := unary.Read(ctx, c.nodes,
+		func(ctx context.Context, cc *grpc.ClientConn, read session.ReadOptions) (unary.Answer[DeathPage], error) {
+			answer, err := holdfastv1.NewAdminServiceClient(cc).ListDeaths(ctx, &holdfastv1.ListDeathsRequest{
+				PageSize: uint32(o.PageSize), PageToken: o.PageToken, SeenIndex: read.Seen,
+				Filter: wire.DeathFilterProto(&o.DeathFilter),
+			})
+			page := DeathPage{Next: answer.GetNextPageToken(), Forgotten: answer.GetForgotten()}
+			for _, p := range answer.GetCertificates() {
+				one, convertErr := wire.CertificateFrom(p)
+				err = errors.Join(err, convertErr)
+				page.Certificates = append(page.Certificates, one)
+			}
+			return unary.Answer[DeathPage]{Shown: page, State: answer.GetState()}, err
+		})
+	if err != nil {
+		return DeathPage{}, fmt.Errorf("list deaths: %w", err)
+	}
+	page.State = state
+	return page, nil
+}
+
+// Kill ends sessions, whoever has them, and returns what became of each, in their order. It is for operators: it needs
+// no token. ids are 1 to [session.MaxKill]; why is kept in their certificates. It ends local sessions only at the node
+// that answers. After an error some of them may have ended; a repeat is safe, because ids are never reused. The error
+// is [session.ErrLevel] below the feature level that has this. Safe for concurrent use.
+func (c *Client) Kill(ctx context.Context, ids []session.ID, why string) ([]session.Killed, error) {
+	request := &holdfastv1.KillSessionsRequest{Ids: make([]uint64, len(ids)), Why: why}
+	for i, id := range ids {
+		request.Ids[i] = uint64(id)
+	}
+	var answer *holdfastv1.KillSessionsResponse
+	err := c.nodes.Any(ctx, func(ctx context.Context, cc *grpc.ClientConn) (err error) {
+		answer, err = holdfastv1.NewAdminServiceClient(cc).KillSessions(ctx, request)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("kill sessions: %w", err)
+	case len(answer.GetResults()) != len(ids):
+		return nil, fmt.Errorf("kill sessions: got %d results for %d sessions", len(answer.GetResults()), len(ids))
+	}
+	killed := make([]session.Killed, len(ids))
+	for i, p := range answer.GetResults() {
+		killed[i].Index = p.GetIndex()
+		if p.GetError() != nil {
+			killed[i].Err = wire.FromDetail(p.GetError(), "")
+		}
+	}
+	c.seen.note(answer.GetState().GetIndex())
+	return killed, nil
+}

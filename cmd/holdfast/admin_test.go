@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+	"holdfast/tree"
+)
+
+// operated is a node that operators ask. It knows the sessions of a fakeNode.
+type operated struct {
+	holdfastv1.UnimplementedAdminServiceServer
+	*fakeNode
+	mu sync.Mutex
+	// kills are the requests to end sessions. guarded by mu
+	kills []*holdfastv1.KillSessionsRequest
+	// filter is that of the newest list of deaths. guarded by mu
+	filter *holdfastv1.DeathFilter
+}
+
+func startOperated(t *testing.T) *operated {
+	t.Helper()
+	o := &operated{fakeNode: &fakeNode{number: 1}}
+	o.address = startNodeWith(t, func(server *grpc.Server) {
+		holdfastv1.RegisterSessionServiceServer(server, o.fakeNode)
+		holdfastv1.RegisterClusterServiceServer(server, o.fakeNode)
+		holdfastv1.RegisterAdminServiceServer(server, o)
+	})
+	t.Setenv(endpointsVariable, o.address)
+	return o
+}
+
+func dead() session.Certificate {
+	return session.Certificate{
+		ID: endedID, Cause: session.CauseExpired, LastTouchAge: 12_300 * time.Millisecond, Owner: 2, Term: 7, Index: 99,
+		Credited: 1500 * time.Millisecond, EndedAt: session.Epoch().Add(time.Hour),
+		Left: session.Left{Instance: 3, Applied: 9, Ephemerals: 2, Will: tree.WillCarriedOut},
+		Story: session.Story{
+			Timeout: 10 * time.Second, OpenedAt: session.Epoch(), Labels: session.Labels{{Key: "service", Value: "web"}},
+			Late: 251 * time.Millisecond, Credit: 2 * time.Second, Silent: 11 * time.Second,
+		},
+	}
+}
+
+func (o *operated) ExplainSession(_ context.Context,
+	r *holdfastv1.ExplainSessionRequest,
+) (*holdfastv1.ExplainSessionResponse, error) {
+	switch session.ID(r.GetSessionId()) {
+	case livingID:
+		return &holdfastv1.ExplainSessionResponse{
+			Session: wire.SessionProto(living()), Vigil: wire.VigilProto(&session.Vigil{
+				Leader: 3, Term: 7, Led: time.Minute, Remaining: 8 * time.Second, LastTouchAge: 2100 * time.Millisecond,
+				VouchedAge: time.Minute, Credit: 50 * time.Millisecond,
+			}),
+		}, nil
+	case endedID:
+		return &holdfastv1.ExplainSessionResponse{Certificate: wire.CertificateProto(dead())}, nil
+	default:
+		return nil, wire.Status(&session.ExpiredError{ID: session.ID(r.GetSessionId())})
+	}
+}
+
+func (o *operated) ListDeaths(_ context.Context,
+	r *holdfastv1.ListDeathsRequest,
+) (*holdfastv1.ListDeathsResponse, error) {
+	o.mu.Lock()
+	o.filter = r.GetFilter()
+	o.mu.Unlock()
+	if r.GetPageToken() == "" {
+		return &holdfastv1.ListDeathsResponse{
+			Certificates: []*holdfastv1.Certificate{wire.CertificateProto(dead())}, NextPageToken: "more",
+		}, nil
+	}
+	killed := dead()
+	killed.ID, killed.Cause, killed.Story.By, killed.Story.Why = 7, session.CauseKilled, "ops", "a, \"b\"\x1b[31m"
+	return &holdfastv1.ListDeathsResponse{
+		Certificates: []*holdfastv1.Certificate{wire.CertificateProto(killed)}, Forgotten: true,
+	}, nil
+}
+
+func (o *operated) KillSessions(_ context.Context,
+	r *holdfastv1.KillSessionsRequest,
+) (*holdfastv1.KillSessionsResponse, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.kills = append(o.kills, r)
+	answer := &holdfastv1.KillSessionsResponse{}
+	for _, id := range r.GetIds() {
+		one := &holdfastv1.KillResult{SessionId: id}
+		switch {
+		case session.ID(id) == endedID:
+			one.Error = wire.Detail(&session.ExpiredError{ID: endedID, Certificate: new(dead())})
+		case id == 5:
+			one.Error = wire.Detail(session.ErrClosing)
+		default:
+			one.Index = 100
+		}
+		answer.Results = append(answer.Results, one)
+	}
+	return answer, nil
+}
+
+// each fails unless text has all words.
+func each(t *testing.T, text string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("%q is missing in:\n%s", w, text)
+		}
+	}
+}
+
+func TestSessionWhy(t *testing.T) {
+	startOperated(t)
+	code, stdout, _ := execute(t, "", "session", "why", livingID.String())
+	each(t, stdout, "lives", "timeout is 10s", "node 1 serves it", "leader of term 7", "2.1s old", "expires 8s from now",
+		"50ms later")
+	if code != exitDone {
+		t.Errorf("exit code %d", code)
+	}
+	_, stdout, _ = execute(t, "", "session", "why", endedID.String())
+	each(t, stdout, "it expired", "12.3s before", "through node 2", "silent for 11s", "given 2s more", "1.5s had counted",
+		"251ms after", "entry 99", "2 ephemeral", "will was carried out", "service=web", "timeout of 10s")
+	_, stdout, _ = execute(t, "", "session", "why", endedID.String(), "-o", "json")
+	var v whyView
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || v.Certificate == nil || v.Certificate.LateMS == nil ||
+		*v.Certificate.LateMS != 251 || v.Certificate.Will != "carried out" || len(v.Why) == 0 {
+		t.Errorf("JSON %s, %v", stdout, err)
+	}
+	if code, _, stderr := execute(t, "", "session", "why", "0x01"); code != exitFailed || stderr == "" {
+		t.Errorf("an unknown session: %d, %q", code, stderr)
+	}
+	if code, _, _ := execute(t, "", "session", "why", "x"); code != exitUsage {
+		t.Errorf("no id: %d", code)
+	}
+}
+
+// The explanation invents nothing: what a certificate of an older release does not tell is not told.
+func TestSessionWhyOfAnOldCertificate(t *testing.T) {
+	old := dead()
+	old.Story, old.Left, old.Credited, old.LastTouchAge = session.Story{}, session.Left{}, 0, -time.Millisecond
+	text := strings.Join(whyEnded(&old), "\n")
+	each(t, text, "heard of no touch in its term", "before feature level 2")
+	for _, never := range []string{"timeout of", "silent", "after the session was due", "ephemeral", "will", "counted"} {
+		if strings.Contains(text, never) {
+			t.Errorf("it tells of %q:\n%s", never, text)
+		}
+	}
+}
+
+func TestSessionDeaths(t *testing.T) {
+	o := startOperated(t)
+	code, stdout, stderr := execute(t, "", "session", "deaths", "--since", "1h", "--cause", "killed", "--label", "service")
+	each(t, stdout, "expired", "killed", endedID.String(), "service=web", `\x1b`)
+	if code != exitDone || !strings.Contains(stderr, "no longer kept") || strings.Contains(stdout, "\x1b[31m") {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+	o.mu.Lock()
+	if f := o.filter; f.GetCause() != holdfastv1.Cause_CAUSE_KILLED || len(f.GetLabels()) != 1 ||
+		time.Since(f.GetSince().AsTime()).Round(time.Minute) != time.Hour {
+		t.Errorf("the filter is %v", f)
+	}
+	o.mu.Unlock()
+	_, stdout, _ = execute(t, "", "session", "deaths", "--csv")
+	if lines := strings.Split(strings.TrimSpace(stdout), "\n"); len(lines) != 3 ||
+		!strings.HasPrefix(lines[0], "ended,id,cause,node,last_touch") || !strings.Contains(lines[2], `"a, ""b""\x1b[31m"`) {
+		t.Errorf("CSV %q", stdout)
+	}
+	_, stdout, _ = execute(t, "", "session", "deaths", "--limit", "1", "-o", "json")
+	if strings.Count(stdout, `"id"`) != 1 {
+		t.Errorf("limited to 1: %s", stdout)
+	}
+	for _, wrong := range [][]string{{"--cause", "x"}, {"--csv", "-o", "json"}, {"--owner", "255"}, {"--since", "-1s"}} {
+		if code, _, _ := execute(t, "", append([]string{"session", "deaths"}, wrong...)...); code != exitUsage {
+			t.Errorf("%v: exit code %d", wrong, code)
+		}
+	}
+}
+
+func TestSessionKill(t *testing.T) {
+	o := startOperated(t)
+	count := func() int {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return len(o.kills)
+	}
+	for name, args := range map[string][]string{
+		"dry run":   {livingID.String(), "--dry-run"},
+		"by label":  {"--label", "service=web", "--dry-run"},
+		"as JSON":   {livingID.String(), "--dry-run", "-o", "json"},
+		"by a node": {"--owner", "1", "--dry-run"},
+	} {
+		code, stdout, _ := execute(t, "", append([]string{"session", "kill"}, args...)...)
+		if code != exitDone || !strings.Contains(stdout, livingID.String()) || count() != 0 {
+			t.Errorf("%s: exit code %d, %d kills, %q", name, code, count(), stdout)
+		}
+	}
+	for _, answer := range []string{"", "y\n", "no\n"} {
+		if code, _, stderr := execute(t, answer, "session", "kill", livingID.String()); code != exitFailed || count() != 0 ||
+			!strings.Contains(stderr, "not confirmed") {
+			t.Errorf("answered %q: exit code %d, %d kills, %q", answer, code, count(), stderr)
+		}
+	}
+	code, stdout, stderr := execute(t, "yes\n", "session", "kill", livingID.String(), endedID.String(), "--why", "stuck")
+	each(t, stdout, "killed", "it had expired before", "1 of 2 sessions killed")
+	if code != exitDone || !strings.Contains(stderr, "End 2 sessions?") || count() != 1 {
+		t.Errorf("exit code %d, %q, %d kills", code, stderr, count())
+	}
+	o.mu.Lock()
+	if got := o.kills[0]; got.GetWhy() != "stuck" ||
+		!slices.Equal(got.GetIds(), []uint64{uint64(livingID), uint64(endedID)}) {
+		t.Errorf("asked for %v", got)
+	}
+	o.mu.Unlock()
+	// What cannot be ended now is tried again, a bounded number of times; the others are ended.
+	code, stdout, stderr = execute(t, "", "session", "kill", "0x05", livingID.String(), "--yes")
+	if code != exitFailed || count() != 1+killTries || !strings.Contains(stderr, "1 of 2 sessions live on") {
+		t.Errorf("a session that is being closed: %d, %d kills, %q, %q", code, count(), stdout, stderr)
+	}
+	for _, wrong := range [][]string{
+		{}, {"x"}, {livingID.String(), "--label", "a=b"}, {"--label", "a=b", "--scope", "x"}, {"--principal-of", "x"},
+	} {
+		if code, _, _ := execute(t, "", append([]string{"session", "kill"}, wrong...)...); code != exitUsage {
+			t.Errorf("%v: exit code %d", wrong, code)
+		}
+	}
+}
+
+// Many sessions are ended in bounded batches, and the command says how far it has come.
+func TestSessionKillInBatches(t *testing.T) {
+	o := startOperated(t)
+	args := []string{"session", "kill", "--yes"}
+	for i := range session.ID(session.MaxKill + 1) {
+		args = append(args, (livingID + i + 1).String())
+	}
+	code, stdout, stderr := execute(t, "", args...)
+	if code != exitDone || !strings.Contains(stdout, "257 of 257 sessions killed") ||
+		!strings.Contains(stderr, "256 of 257 sessions done") {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+	if len(o.kills) != 2 || len(o.kills[0].GetIds()) != session.MaxKill {
+		t.Errorf("%d requests", len(o.kills))
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/client"
+	"holdfast/cmd/internal/arg"
+	"holdfast/session"
+)
+
+func (c *cli) sessionDeaths() *cobra.Command {
+	var since time.Duration
+	var owner uint8
+	var labels []string
+	var cause string
+	var most int
+	var o client.DeathOptions
+	var asCSV bool
+	cmd := &cobra.Command{
+		Use: "deaths", Short: "List the sessions that have ended, with their causes", Args: noArgs,
+		Long: `List the sessions that have ended, the newest end first. The cluster keeps the newest 100,000
+certificates, and each node the newest 10,000 of its local sessions. A line on the standard error
+says so when older ends would match. The times are those of the leaders that decided.`,
+		Example: `  holdfast session deaths --since 1h
+  holdfast session deaths --since 24h --cause killed --label service=web
+  holdfast session deaths --since 1h --csv > deaths.csv`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, err := parseLabels(labels)
+			if err != nil {
+				return err
+			}
+			var known bool
+			if o.Cause, known = causes()[cause]; !known {
+				return usage("--cause %q: want any, closed, expired or killed", cause)
+			}
+			if asCSV && c.out.format == formatJSON {
+				return usage("--csv: not together with -o json")
+			}
+			if o.Labels, err = session.NewLabels(filter); err != nil {
+				return usage("--label: %w", err)
+			}
+			o.Owner, o.PageSize = session.Node(owner), session.MaxPage
+			if since > 0 {
+				o.Since = time.Now().Add(-since)
+			}
+			all, err := c.deaths(cmd.Context(), o, most)
+			if err != nil {
+				return err
+			}
+			return printDeaths(c.out, all, asCSV)
+		},
+	}
+	flags := cmd.Flags()
+	flags.Var(arg.NotNegative(&since, 0), "since", "how far back; 0 for all that is kept")
+	flags.Var(arg.Whole(&owner, 0, 0, uint8(session.MaxNode)), "owner",
+		fmt.Sprintf("number of the node that served the session, 1 to %d; 0 for any", session.MaxNode))
+	flags.StringArrayVar(&labels, "label", nil, "label KEY=VALUE, or KEY for any value; may be repeated")
+	flags.StringVar(&cause, "cause", "any", "cause of the end: any, closed, expired or killed")
+	flags.BoolVar(&o.Local, "local", false, "list the local sessions of the node that answers")
+	flags.Var(arg.Whole(&most, 0, 0, 1<<30), "limit", "the largest number of lines; 0 for no bound")
+	flags.BoolVar(&asCSV, "csv", false, "write comma-separated values, with a line of headers")
+	completeWords(cmd, "cause", "any", "closed", "expired", "killed")
+	return cmd
+}
+
+// causes are the values of --cause.
+func causes() map[string]session.Cause {
+	return map[string]session.Cause{
+		"any": 0, "closed": session.CauseClosed, "expired": session.CauseExpired, "killed": session.CauseKilled,
+	}
+}
+
+// deaths gathers all pages, each with the time limit of a call, up to most certificates unless that is 0.
+func (c *cli) deaths(ctx context.Context, o client.DeathOptions, most int) ([]session.Certificate, error) {
+	var all []session.Certificate
+	err := c.target.with(func(cl *client.Client) error {
+		for {
+			page, err := onePage(ctx, c.target, func(ctx context.Context) (client.DeathPage, error) { return cl.Deaths(ctx, o) })
+			if err != nil {
+				return err
+			}
+			all = append(all, page.Certificates...)
+			if most > 0 && len(all) >= most {
+				all = all[:most]
+				return nil
+			}
+			if page.Forgotten {
+				c.out.complain("holdfast: the certificates of older ends are no longer kept\n")
+			}
+			if page.Next == "" {
+				return nil
+			}
+			o.PageToken = page.Next
+		}
+	})
+	return all, err
+}
+
+// onePage makes a call with the time limit of one.
+func onePage[T any](ctx context.Context, t *target, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := t.bounded(ctx)
+	defer cancel()
+	return call(ctx)
+}
+
+//nolint:revive // flag-parameter: it is the user's flag
+func printDeaths(out *printer, all []session.Certificate, asCSV bool) error {
+	headers := []string{
+		"ENDED", "ID", "CAUSE", "NODE", "LAST TOUCH", "TIMEOUT", "LATE", "EPHEMERALS", "LABELS",
+		"BY", "WHY",
+	}
+	rows := make([][]string, len(all))
+	views := make([]certificateView, len(all))
+	for i := range all {
+		one, late, timeout := &all[i], time.Duration(-1), time.Duration(-1)
+		if !one.Story.None() {
+			timeout = one.Story.Timeout
+			if one.Cause == session.CauseExpired {
+				late = one.Story.Late
+			}
+		}
+		views[i] = viewCertificate(*one)
+		rows[i] = []string{
+			timeText(one.EndedAt), one.ID.String(), one.Cause.String(), number(one.Owner), spanText(one.LastTouchAge),
+			spanText(timeout), spanText(late), number(one.Left.Ephemerals), labelText(one.Story.Labels),
+			orDash(one.Story.By), orDash(one.Story.Why),
+		}
+	}
+	if !asCSV {
+		return out.print(views, func() string { return columns(headers, rows) })
+	}
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	for i := range headers {
+		headers[i] = strings.ReplaceAll(strings.ToLower(headers[i]), " ", "_")
+	}
+	if err := w.WriteAll(append([][]string{headers}, escapedRows(rows)...)); err != nil {
+		return fmt.Errorf("write comma-separated values: %w", err)
+	}
+	return writeText(out.stdout, strings.TrimSuffix(b.String(), "\n"))
+}

@@ -1,0 +1,67 @@
+package leader
+
+import (
+	"context"
+	"time"
+
+	"holdfast/session"
+)
+
+// explain says what keeps a session alive (E1). It is a read like another (R4).
+func (q *requests) explain(ctx context.Context, id session.ID) (session.Reply, error) {
+	index := q.view.CommitIndex()
+	if err := q.heartbeats.await(ctx); err != nil {
+		return session.Reply{}, readError(err)
+	}
+	reply := session.Reply{Term: q.term.number, Index: index}
+	one, ok := q.view.Session(id)
+	if !ok {
+		return reply, &session.ExpiredError{ID: id}
+	}
+	v := q.vigil(&one)
+	reply.Vigil = &v
+	return reply, nil
+}
+
+func (q *requests) vigil(one *session.Session) session.Vigil {
+	now, states := q.heartbeats.owners()
+	w := &states[one.Owner]
+	v := session.Vigil{
+		Leader: q.cfg.Node, Term: q.term.number, Led: now, Credited: q.heartbeats.credit(), LastTouchAge: -time.Millisecond,
+		VouchedAge: max(now-w.vouches, 0), Silent: w.silence(now),
+	}
+	deadline := time.Duration(0)
+	s := q.registry.shard(one.ID)
+	s.mu.Lock()
+	it := s.queue.Find(one.ID)
+	if it != nil {
+		deadline, v.Closing = it.Deadline(), it.Marked()
+	}
+	filling := s.filling()
+	s.mu.Unlock()
+	if it == nil && !filling { // an entry that this tracker is about to be told of has opened it
+		deadline = now + extension(one.Timeout)
+	}
+	due := w.due(deadline, one.Timeout)
+	v.Remaining = max(due-now, 0)
+	v.Credit = due - w.plain(deadline, one.Timeout)
+	if deadline != 0 {
+		v.LastTouchAge = max(now-(deadline-extension(one.Timeout)), 0)
+	}
+	return v
+}
+
+// story fills in what a certificate tells of a decision at now to expire a session that was due at a moment.
+func (w *ownerState) story(c *session.Closing, it *item, due, now time.Duration) {
+	c.Late = max(now-due, 0)
+	c.Credit = due - w.plain(it.Deadline(), it.Value.timeout())
+	c.Silent = w.silence(now)
+}
+
+// silence returns for how long a lost owner has been silent, at least 1 ms; 0 for an owner that is not lost.
+func (w *ownerState) silence(now time.Duration) time.Duration {
+	if !w.lost {
+		return 0
+	}
+	return max(now-w.silent, time.Millisecond)
+}

@@ -1,0 +1,144 @@
+package clientport
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// adminServer serves AdminService. Its methods return domain errors, which the port's interceptor maps.
+type adminServer struct {
+	holdfastv1.UnimplementedAdminServiceServer
+	admin     session.Administration
+	operators *operators
+}
+
+// state returns the node's state, read after what an answer shows (N4).
+func (s *adminServer) state() *holdfastv1.NodeState { return wire.StateProto(s.admin.State()) }
+
+// ExplainSession says what keeps a session alive, or how it ended.
+func (s *adminServer) ExplainSession(ctx context.Context,
+	req *holdfastv1.ExplainSessionRequest,
+) (*holdfastv1.ExplainSessionResponse, error) {
+	id, err := wire.IDFrom("session_id", req.GetSessionId())
+	if err != nil {
+		return nil, err
+	}
+	one, vigil, err := s.admin.Explain(ctx, id, req.GetSeenIndex())
+	if expired, ok := errors.AsType[*session.ExpiredError](err); ok && expired.Certificate != nil {
+		return &holdfastv1.ExplainSessionResponse{
+			Certificate: wire.CertificateProto(*expired.Certificate), State: s.state(),
+		}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.ExplainSessionResponse{
+		Session: wire.SessionProto(one), Vigil: wire.VigilProto(&vigil), State: s.state(),
+	}, nil
+}
+
+// ListDeaths lists certificates, the newest first.
+func (s *adminServer) ListDeaths(ctx context.Context,
+	req *holdfastv1.ListDeathsRequest,
+) (*holdfastv1.ListDeathsResponse, error) {
+	q := session.DeathQuery{Size: int(cmp.Or(req.GetPageSize(), defaultPage)), Seen: req.GetSeenIndex()}
+	if q.Size > session.MaxPage {
+		return nil, pageSizeError()
+	}
+	var err error
+	if q.Before, err = deathTokenFrom(req.GetPageToken()); err != nil {
+		return nil, err
+	}
+	if q.Filter, err = wire.DeathFilterFrom(req.GetFilter()); err != nil {
+		return nil, wire.Within("filter", err)
+	}
+	page, err := s.admin.Deaths(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	answer := &holdfastv1.ListDeathsResponse{Forgotten: page.Forgotten}
+	next, size := page.Next, 0
+	for i := range page.Certificates {
+		p := wire.CertificateProto(page.Certificates[i])
+		if size += proto.Size(p); i > 0 && size > wire.DefaultMessageBytes {
+			next, answer.Forgotten = page.Numbers[i-1], false // as in pageProto
+			break
+		}
+		answer.Certificates = append(answer.Certificates, p)
+	}
+	if next != 0 {
+		answer.NextPageToken = base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, next))
+	}
+	answer.State = s.state()
+	return answer, nil
+}
+
+// deathTokenFrom reads what ListDeaths writes. Numbers count certificates, so each of them is one.
+func deathTokenFrom(token string) (uint64, error) {
+	id, err := pageTokenFrom(token)
+	return uint64(id), err
+}
+
+// KillSessions ends sessions for an operator.
+func (s *adminServer) KillSessions(ctx context.Context,
+	req *holdfastv1.KillSessionsRequest,
+) (*holdfastv1.KillSessionsResponse, error) {
+	kill, err := wire.KillFrom(req)
+	if err != nil {
+		return nil, err
+	}
+	var killed []session.Killed
+	err = s.operators.act(ctx, "kill sessions", idsText(kill.IDs), func(by string) (string, error) {
+		kill.By = by
+		var killErr error
+		if killed, killErr = s.admin.Kill(ctx, kill); killErr != nil {
+			return "", killErr
+		}
+		ended := 0
+		for i := range killed {
+			if killed[i].Err == nil {
+				ended++
+			}
+		}
+		return fmt.Sprintf("%d of %d ended", ended, len(killed)), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer := &holdfastv1.KillSessionsResponse{Results: make([]*holdfastv1.KillResult, len(killed))}
+	for i, one := range killed {
+		answer.Results[i] = &holdfastv1.KillResult{
+			SessionId: uint64(kill.IDs[i]), Index: one.Index, Error: wire.Detail(one.Err),
+		}
+	}
+	answer.State = s.state()
+	return answer, nil
+}
+
+// shownIDs is the number of ids that are written out in the record of an act. The certificates name them all.
+const shownIDs = 4
+
+// idsText names sessions.
+func idsText(ids []session.ID) string {
+	text := ""
+	for i, id := range ids {
+		if i == shownIDs {
+			return fmt.Sprintf("%s and %d more", text, len(ids)-shownIDs)
+		}
+		if i > 0 {
+			text += " "
+		}
+		text += id.String()
+	}
+	return text
+}
