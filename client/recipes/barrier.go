@@ -16,53 +16,59 @@ import (
 //	   ^                  |
 //	   |      Lower       |
 //	   +------------------+
-type Barrier struct {
-	in   *client.Tree
-	path string
-}
+type Barrier struct{ line line }
 
 // NewBarrier returns the barrier at a path. It asks the cluster for nothing.
-func NewBarrier(s *client.Session, path string) *Barrier { return &Barrier{s.Tree(), path} }
+func NewBarrier(s *client.Session, path string, o ...Option) *Barrier {
+	return &Barrier{newLine(s, path, o)}
+}
 
 // Raise raises the barrier; it may be raised already.
 func (b *Barrier) Raise(ctx context.Context) error {
-	err := check(b.path)
+	err := check(b.line.path)
 	if err == nil {
-		_, err = b.in.Create(ctx, b.path, nil, client.CreateOptions{Parents: true})
+		_, err = b.line.in.Create(ctx, b.line.path, nil, client.CreateOptions{Parents: true})
 	}
 	if errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}) {
 		err = nil
 	}
-	return failed("raise", b.path, err)
+	return failed("raise", b.line.path, err)
 }
 
 // Lower lets go all who wait; the barrier may be lowered already.
 func (b *Barrier) Lower(ctx context.Context) error {
-	err := check(b.path)
+	err := check(b.line.path)
 	if err == nil {
-		_, err = b.in.Delete(ctx, b.path)
+		_, err = b.line.in.Delete(ctx, b.line.path)
 	}
 	if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
 		err = nil
 	}
-	return failed("lower", b.path, err)
+	return failed("lower", b.line.path, err)
 }
 
 // Wait waits until the barrier is lowered; it returns at once if it is. What this client has done before counts: a
 // barrier that it raised is raised. What others have done a moment ago may not have come to the asked node.
 func (b *Barrier) Wait(ctx context.Context) error {
-	if err := check(b.path); err != nil {
-		return failed("wait at", b.path, err)
+	asked := b.line.begins("barrier")
+	err := b.wait(ctx)
+	asked.ended(err)
+	return failed("wait at", b.line.path, err)
+}
+
+func (b *Barrier) wait(ctx context.Context) error {
+	if err := check(b.line.path); err != nil {
+		return err
 	}
 	for {
 		changed := client.NewOneShot()
-		_, exists, err := b.in.Exists(ctx, b.path, client.WithWatch(changed))
+		_, exists, err := b.line.in.Exists(ctx, b.line.path, client.WithWatch(changed))
 		if err == nil && exists {
 			_, err = changed.Wait(ctx)
 		}
 		changed.Stop()
 		if err != nil || !exists {
-			return failed("wait at", b.path, err)
+			return err
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 type Counter struct {
 	in   *client.Tree
 	path string
-	lock *Mutex
+	lock line
 }
 
 // optimism is how often an addition is tried before it waits for the lock.
@@ -37,7 +37,7 @@ func (e *NotNumberError) Error() string {
 
 // NewCounter returns the counter at a path, which counts from 0. It asks the cluster for nothing.
 func NewCounter(s *client.Session, path string, o ...Option) *Counter {
-	return &Counter{s.Tree(), path, NewMutex(s, path+"/adding", o...)}
+	return &Counter{s.Tree(), path, newLine(s, path+"/adding", o)}
 }
 
 // Get returns the number, as far as the asked node knows: not less than what this client has seen. With
@@ -60,7 +60,7 @@ func (c *Counter) Add(ctx context.Context, delta int64) (sum int64, err error) {
 	}
 	added := false
 	// Under ctx, not under the lock's: the lock is for order alone, and the version keeps the sum right.
-	err = c.lock.Do(ctx, func(context.Context, tree.Stamp) error {
+	err = c.lock.do(ctx, exclusive().named("counter"), func(context.Context, tree.Stamp) error {
 		for {
 			if sum, err = c.try(ctx, delta); !errors.Is(err, errOvertaken) {
 				added = err == nil

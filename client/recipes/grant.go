@@ -11,9 +11,9 @@ import (
 // Grant is what the grants of all recipes have in common. The doc of the package says what it promises. Safe for
 // concurrent use.
 type Grant struct {
-	recipe string
-	place  *place
-	since  time.Time
+	asked attempt
+	place *place
+	since time.Time
 
 	mu sync.Mutex
 	// working ends with the promise that it was made under, and with the grant. guarded by mu
@@ -23,14 +23,13 @@ type Grant struct {
 }
 
 // newGrant returns the grant of a place that is first, once the session has a promise.
-func newGrant(ctx context.Context, recipe string, p *place, asked time.Time) (*Grant, error) {
+func newGrant(ctx context.Context, p *place, asked attempt) (*Grant, error) {
 	promised, err := p.session.AwaitPromise(ctx)
 	if err != nil {
 		return nil, err
 	}
-	g := &Grant{recipe: recipe, place: p, since: time.Now()}
+	g := &Grant{asked: asked, place: p, since: time.Now()}
 	g.working, g.stop = context.WithCancelCause(promised)
-	p.o.observer.Waited(recipe, p.path, g.since.Sub(asked), nil)
 	context.AfterFunc(p.alive, g.over)
 	return g, nil
 }
@@ -41,7 +40,7 @@ func (g *Grant) over() {
 	g.mu.Lock()
 	g.stop(why)
 	g.mu.Unlock()
-	g.place.o.observer.Held(g.recipe, g.place.path, time.Since(g.since), why)
+	g.asked.held(g.since, why)
 }
 
 // Token returns the fencing token: the stamp of the creation of the grant's entry (F1). It never changes.

@@ -71,14 +71,16 @@ func NewGroup(in *client.Tree, path string) *Group { return &Group{in, path} }
 // has it until its session has expired.
 func (g *Group) Join(ctx context.Context, s *client.Session, m Member, o ...Option) (*Membership, error) {
 	l := line{session: s, in: s.Tree(), path: g.path, o: optionsOf(o)}
+	asked := l.begins("group")
 	data, err := m.data(g.path)
-	if err != nil {
+	var p *place
+	if err == nil {
+		p, err = handed(ctx, func(ctx context.Context) (*place, error) { return l.join(ctx, m.ID, data) })
+	}
+	if asked.ended(err); err != nil {
 		return nil, failed("join", g.path, err)
 	}
-	p, err := handed(ctx, func(ctx context.Context) (*place, error) { return l.join(ctx, m.ID, data) })
-	if err != nil {
-		return nil, failed("join", g.path, err)
-	}
+	asked.heldUntilOver(p)
 	return &Membership{p}, nil
 }
 

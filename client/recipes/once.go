@@ -49,7 +49,7 @@ func (o *Once) do(ctx context.Context, key string, work func(context.Context, tr
 	if result, err = o.done(ctx, path); !errors.Is(err, errNotDone) {
 		return result, false, err
 	}
-	h, err := NewMutex(o.session, tree.Join(path, "lock"), o.all...).Lock(ctx)
+	h, err := newLine(o.session, tree.Join(path, "lock"), o.all).lock(ctx, exclusive().named("once"))
 	if err != nil {
 		return nil, false, err
 	}

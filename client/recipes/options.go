@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -26,15 +27,47 @@ var (
 	ErrFull = errors.New("all have entered already")
 )
 
-// Observer hears how long callers wait for grants and hold them. Its methods must be safe for concurrent use, and must
-// not block.
+// Observer hears who waits for what recipes grant and who holds it, and for how long. Its methods must be safe for
+// concurrent use, and must not block. Package recipes/metrics has one that counts for Prometheus.
+//
+// recipe is "mutex", "read lock", "write lock", "semaphore", "election", "queue", "once", "counter", "barrier",
+// "double barrier" or "group", and path where its callers stand. A counter waits for its lock alone, after additions
+// that were overtaken. Nobody holds a barrier.
 type Observer interface {
+	// Waits is called when a call begins that may have to wait. Waited is called when it ends.
+	Waits(recipe, path string)
 	// Waited is called when a caller that waited for a grant stops waiting: with nil when it has the grant, otherwise
-	// with the reason why it has not. recipe is "mutex", "read lock", "write lock", "semaphore",
-	// "election" or "queue".
+	// with the reason why it has not: [ErrBusy] of a call that does not wait.
 	Waited(recipe, path string, d time.Duration, err error)
 	// Held is called when a grant is over, with the reason: [ErrReleased], [ErrBroken] or the end of the session.
 	Held(recipe, path string, d time.Duration, why error)
+}
+
+// attempt is a call that may have to wait, and what it is granted, as an observer hears of it.
+type attempt struct {
+	to           Observer
+	recipe, path string
+	began        time.Time
+}
+
+// begins tells the observer of a call.
+func (l line) begins(recipe string) attempt {
+	l.o.observer.Waits(recipe, l.path)
+	return attempt{l.o.observer, recipe, l.path, time.Now()}
+}
+
+// ended tells the observer that the call waits no more.
+func (a attempt) ended(err error) { a.to.Waited(a.recipe, a.path, time.Since(a.began), err) }
+
+// held tells the observer that what was granted is over.
+func (a attempt) held(since time.Time, why error) {
+	a.to.Held(a.recipe, a.path, time.Since(since), why)
+}
+
+// heldUntilOver is held for what ends with a place.
+func (a attempt) heldUntilOver(p *place) {
+	since := time.Now()
+	context.AfterFunc(p.alive, func() { a.held(since, context.Cause(p.alive)) })
 }
 
 // Option changes a recipe.
@@ -65,6 +98,7 @@ func WithObserver(to Observer) Option { return func(o *options) { o.observer = t
 // silent is the observer of those who set none.
 type silent struct{}
 
+func (silent) Waits(string, string)                        {}
 func (silent) Waited(string, string, time.Duration, error) {}
 func (silent) Held(string, string, time.Duration, error)   {}
 

@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"errors"
-	"time"
 
 	"holdfast/client"
 	"holdfast/tree"
@@ -70,15 +69,13 @@ func (q *Queue) Len(ctx context.Context, o ...client.ReadOption) (int, error) {
 
 // Take waits for an item and claims it. When ctx ends first, the error wraps its cause, and nothing is claimed.
 func (q *Queue) Take(ctx context.Context) (*Claim, error) {
-	asked := time.Now()
+	asked := q.line.begins("queue")
 	c, err := q.take(ctx, asked)
-	if err != nil {
-		q.line.o.observer.Waited("queue", q.line.path, time.Since(asked), err)
-	}
+	asked.ended(err)
 	return c, failed("take from", q.line.path, err)
 }
 
-func (q *Queue) take(ctx context.Context, asked time.Time) (*Claim, error) {
+func (q *Queue) take(ctx context.Context, asked attempt) (*Claim, error) {
 	if err := check(q.line.path); err != nil {
 		return nil, err
 	}
@@ -96,7 +93,7 @@ func (q *Queue) take(ctx context.Context, asked time.Time) (*Claim, error) {
 }
 
 // first waits until p is first in line, and then for an item.
-func (q *Queue) first(ctx context.Context, p *place, asked time.Time) (*Claim, error) {
+func (q *Queue) first(ctx context.Context, p *place, asked attempt) (*Claim, error) {
 	if err := p.turn(ctx, exclusive().ahead); err != nil {
 		return nil, err
 	}
@@ -110,7 +107,7 @@ func (q *Queue) first(ctx context.Context, p *place, asked time.Time) (*Claim, e
 		if c == nil {
 			continue
 		}
-		if c.Grant, err = newGrant(ctx, "queue", c.place, asked); err != nil {
+		if c.Grant, err = newGrant(ctx, c.place, asked); err != nil {
 			c.place.leave(err)
 			return nil, err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"holdfast/client"
 	"holdfast/session"
@@ -67,14 +66,14 @@ func (p *Permit) Release(ctx context.Context) error {
 // Acquire waits for a permit. When ctx ends first, the error wraps its cause, and nothing is left behind. The error is
 // a [SizeError] if the semaphore has another number of permits.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
-	asked := time.Now()
+	asked := s.line.begins("semaphore")
 	g, err := s.acquire(ctx, asked, patient())
 	return s.answer("acquire", asked, g, err)
 }
 
 // TryAcquire takes a permit if one is free and nobody waits. Otherwise the error wraps [ErrBusy].
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
-	asked := time.Now()
+	asked := s.line.begins("semaphore")
 	g, err := s.acquire(ctx, asked, hasty())
 	return s.answer("try to acquire", asked, g, err)
 }
@@ -88,9 +87,9 @@ func (s *Semaphore) Do(ctx context.Context, work func(ctx context.Context, token
 	return failed("hold", s.line.path, p.during(ctx, work))
 }
 
-func (s *Semaphore) answer(verb string, asked time.Time, g *Grant, err error) (*Permit, error) {
+func (s *Semaphore) answer(verb string, asked attempt, g *Grant, err error) (*Permit, error) {
+	asked.ended(err)
 	if err != nil {
-		s.line.o.observer.Waited("semaphore", s.line.path, time.Since(asked), err)
 		return nil, failed(verb, s.line.path, err)
 	}
 	return &Permit{g}, nil
@@ -115,7 +114,7 @@ func hasty() manner {
 }
 
 // acquire waits in line, and takes a permit once it is first.
-func (s *Semaphore) acquire(ctx context.Context, asked time.Time, how manner) (*Grant, error) {
+func (s *Semaphore) acquire(ctx context.Context, asked attempt, how manner) (*Grant, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -144,7 +143,7 @@ func (s *Semaphore) acquire(ctx context.Context, asked time.Time, how manner) (*
 var errPrepare = errors.New("no entry for the permits")
 
 // first waits until p is first in line, and takes a permit for it.
-func (s *Semaphore) first(ctx context.Context, p *place, asked time.Time, how manner) (*Grant, error) {
+func (s *Semaphore) first(ctx context.Context, p *place, asked attempt, how manner) (*Grant, error) {
 	if err := p.turn(ctx, how.ahead); err != nil {
 		return nil, err
 	}
@@ -152,7 +151,7 @@ func (s *Semaphore) first(ctx context.Context, p *place, asked time.Time, how ma
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGrant(ctx, "semaphore", holder, asked)
+	g, err := newGrant(ctx, holder, asked)
 	if err != nil {
 		holder.leave(err)
 	}

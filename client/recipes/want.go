@@ -2,10 +2,15 @@ package recipes
 
 import (
 	"context"
-	"time"
 
 	"holdfast/tree"
 )
+
+// named is w under another name for observers.
+func (w want) named(recipe string) want {
+	w.recipe = recipe
+	return w
+}
 
 // want is what a contender in a line wants.
 type want struct {
@@ -19,16 +24,14 @@ type want struct {
 
 // grant waits for what is wanted. data is that of the entry.
 func (l line) grant(ctx context.Context, w want, data []byte) (*Grant, error) {
-	asked := time.Now()
+	asked := l.begins(w.recipe)
 	g, err := l.stand(ctx, w, data, asked)
-	if err != nil {
-		l.o.observer.Waited(w.recipe, l.path, time.Since(asked), err)
-	}
+	asked.ended(err)
 	return g, err
 }
 
 // stand enters the line and waits for its turn, and for a promise of the session.
-func (l line) stand(ctx context.Context, w want, data []byte, asked time.Time) (*Grant, error) {
+func (l line) stand(ctx context.Context, w want, data []byte, asked attempt) (*Grant, error) {
 	if err := check(l.path); err != nil {
 		return nil, err
 	}
@@ -38,7 +41,7 @@ func (l line) stand(ctx context.Context, w want, data []byte, asked time.Time) (
 	}
 	if err = p.turn(ctx, w.ahead); err == nil {
 		var g *Grant
-		if g, err = newGrant(ctx, w.recipe, p, asked); err == nil {
+		if g, err = newGrant(ctx, p, asked); err == nil {
 			return g, nil
 		}
 	}
@@ -48,15 +51,18 @@ func (l line) stand(ctx context.Context, w want, data []byte, asked time.Time) (
 
 // try is grant for a caller that does not wait: the error is [ErrBusy] if somebody is ahead.
 func (l line) try(ctx context.Context, w want, data []byte) (*Grant, error) {
+	asked := l.begins(w.recipe)
 	name, err := w.taken(ctx, l)
 	if err == nil && name != "" {
 		err = ErrBusy
 	}
-	if err != nil {
-		return nil, err
+	var g *Grant
+	if err == nil {
+		w.ahead = busy(w.ahead)
+		g, err = l.stand(ctx, w, data, asked)
 	}
-	w.ahead = busy(w.ahead)
-	return l.grant(ctx, w, data)
+	asked.ended(err)
+	return g, err
 }
 
 // busy is a rule that has [ErrBusy] in the place of somebody to wait for.

@@ -122,9 +122,9 @@ func receiver(of ast.Expr) string {
 }
 
 // The SDK brings no part of a server into a user's program: no port, no budgets, no health service, no reflection, no
-// consensus.
+// consensus. Nor does it bring Prometheus: client/recipes/metrics does, to those who import it.
 func TestTheSDKLinksNoServer(t *testing.T) {
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "holdfast/client")
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "holdfast/client", "holdfast/client/recipes")
 	out, err := list.Output()
 	if err != nil {
 		t.Fatalf("%v: %v", list, err)
@@ -138,7 +138,7 @@ func TestTheSDKLinksNoServer(t *testing.T) {
 		"holdfast/transport/gate",
 		"holdfast/transport/raftnet", "holdfast/node", "holdfast/fsm", "holdfast/leader", "holdfast/learner",
 		"google.golang.org/grpc/health", "google.golang.org/grpc/reflection", "github.com/hashicorp/raft",
-		"golang.org/x/time/rate",
+		"golang.org/x/time/rate", "github.com/prometheus/client_golang/prometheus",
 	} {
 		if slices.Contains(linked, of) {
 			t.Errorf("the SDK links %s", of)

@@ -1,0 +1,268 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"holdfast/client"
+	"holdfast/client/recipes"
+	"holdfast/client/recipes/metrics"
+	"holdfast/test/whole"
+	"holdfast/tree"
+)
+
+// count is what a registry has of a recipe: gauges by their name, histograms by name and label with how often, and the
+// sum in seconds.
+type count struct {
+	value   float64
+	samples uint64
+}
+
+func counts(t *testing.T, from prometheus.Gatherer, recipe string) map[string]count {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]count)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name, of := f.GetName(), ""
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "recipe" {
+					of = l.GetValue()
+				} else {
+					name += " " + l.GetValue()
+				}
+			}
+			switch h := m.GetHistogram(); {
+			case of != recipe:
+			case h == nil:
+				all[name] = count{value: m.GetGauge().GetValue()}
+			default:
+				all[name] = count{h.GetSampleSum(), h.GetSampleCount()}
+			}
+		}
+	}
+	return all
+}
+
+// grantor is a recipe whose grants one caller holds at a time.
+type grantor struct {
+	recipe string
+	take   func(ctx context.Context, s *client.Session, o recipes.Option) (give func(context.Context) error, err error)
+}
+
+func give[T any](grant T, err error, how func(T, context.Context) error) (func(context.Context) error, error) {
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return how(grant, ctx) }, nil
+}
+
+func grantors() []grantor {
+	return []grantor{
+		{"mutex", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
+			g, err := recipes.NewMutex(s, "/a", o).Lock(ctx)
+			return give(g, err, (*recipes.Hold).Unlock)
+		}},
+		{"write lock", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
+			g, err := recipes.NewReadWriteLock(s, "/a", o).Lock(ctx)
+			return give(g, err, (*recipes.Hold).Unlock)
+		}},
+		{"semaphore", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
+			g, err := recipes.NewSemaphore(s, "/a", 1, o).Acquire(ctx)
+			return give(g, err, (*recipes.Permit).Release)
+		}},
+		{"election", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
+			g, err := recipes.NewElection(s, "/a", o).Campaign(ctx, nil)
+			return give(g, err, (*recipes.Leadership).Resign)
+		}},
+		{"queue", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
+			g, err := recipes.NewQueue(s, "/a", o).Take(ctx)
+			return give(g, err, (*recipes.Claim).Return)
+		}},
+	}
+}
+
+// TestWaitingAndHolding: of each recipe with grants it is counted who waits and who holds while it lasts, and then how
+// long it was and how it ended.
+func TestWaitingAndHolding(t *testing.T) {
+	for _, g := range grantors() {
+		t.Run(g.recipe, func(t *testing.T) {
+			whole.Run(t, func(c *whole.Cluster) { waitAndHold(c, g) })
+		})
+	}
+}
+
+func waitAndHold(c *whole.Cluster, g grantor) {
+	ctx := context.Background()
+	m, registry := metrics.New(), prometheus.NewPedanticRegistry()
+	registry.MustRegister(m)
+	cl := c.Client("app")
+	defer cl.Close()
+	s := c.Session(cl, time.Minute)
+	if g.recipe == "queue" {
+		if err := recipes.NewQueue(s, "/a").Put(ctx, nil); err != nil {
+			c.T.Fatal(err)
+		}
+	}
+	first, err := g.take(ctx, s, recipes.WithObserver(m))
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	next := make(chan func(context.Context) error)
+	go func() {
+		second, failed := g.take(ctx, s, recipes.WithObserver(m))
+		if failed != nil {
+			c.T.Error(failed)
+		}
+		next <- second
+	}()
+	time.Sleep(10 * time.Second)
+	patience, cancel := context.WithTimeout(ctx, 5*time.Second)
+	if _, err = g.take(patience, s, recipes.WithObserver(m)); !errors.Is(err, context.DeadlineExceeded) {
+		c.T.Errorf("without patience: %v", err)
+	}
+	cancel()
+	now := counts(c.T, registry, g.recipe)
+	if now["holdfast_recipe_holding"].value != 1 || now["holdfast_recipe_waiting"].value != 1 {
+		c.T.Errorf("one holds and one waits: %v", now)
+	}
+	if given := now["holdfast_recipe_wait_seconds given up"]; given.samples != 1 || given.value < 5 || given.value > 6 {
+		c.T.Errorf("one gave up after 5 s: %v", now)
+	}
+	if err = first(ctx); err != nil {
+		c.T.Fatal(err)
+	}
+	second := <-next
+	time.Sleep(3 * time.Second)
+	if err = s.Close(ctx); err != nil {
+		c.T.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	now = counts(c.T, registry, g.recipe)
+	if now["holdfast_recipe_holding"].value != 0 || now["holdfast_recipe_waiting"].value != 0 {
+		c.T.Errorf("nobody holds or waits: %v", now)
+	}
+	got := now["holdfast_recipe_wait_seconds granted"]
+	if got.samples != 2 || got.value < 15 || got.value > 16 {
+		c.T.Errorf("one waited for 15 s: %v", now)
+	}
+	if got = now["holdfast_recipe_hold_seconds released"]; got.samples != 1 || got.value < 15 || got.value > 16 {
+		c.T.Errorf("the first held for 15 s: %v", now)
+	}
+	got = now["holdfast_recipe_hold_seconds session ended"]
+	if got.samples != 1 || got.value < 3 || got.value > 4 {
+		c.T.Errorf("the second held for 3 s until the end of its session: %v", now)
+	}
+	if err = second(ctx); err == nil {
+		c.T.Error("a grant of a session that was closed is given up")
+	}
+}
+
+// TestOthersAreCounted: recipes that have no grants, and calls that do not wait.
+func TestOthersAreCounted(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx := context.Background()
+		m, registry := metrics.New(), prometheus.NewPedanticRegistry()
+		registry.MustRegister(m)
+		cl := c.Client("app")
+		defer cl.Close()
+		s := c.Session(cl, time.Minute)
+		o := recipes.WithObserver(m)
+		must := func(err error) {
+			c.T.Helper()
+			if err != nil {
+				c.T.Fatal(err)
+			}
+		}
+		must(recipes.NewBarrier(s, "/barrier", o).Wait(ctx))
+		in, err := recipes.NewDoubleBarrier(s, "/double", 1, o).Enter(ctx)
+		must(err)
+		must(in.Leave(ctx))
+		_, err = recipes.NewGroup(s.Tree(), "/group").Join(ctx, s, recipes.Member{ID: "a"}, o)
+		must(err)
+		_, _, err = recipes.NewOnce(s, "/once", o).Do(ctx, "a", func(context.Context, tree.Stamp) ([]byte, error) {
+			return nil, nil
+		})
+		must(err)
+		held, err := recipes.NewMutex(s, "/lock", o).TryLock(ctx)
+		must(err)
+		if _, err = recipes.NewMutex(s, "/lock", o).TryLock(ctx); !errors.Is(err, recipes.ErrBusy) {
+			c.T.Errorf("a second try: %v", err)
+		}
+		_, err = s.Tree().Delete(ctx, held.Path())
+		must(err)
+		<-held.Done()
+		time.Sleep(time.Second)
+		for recipe, want := range map[string][]string{
+			"barrier":        {"wait_seconds granted"},
+			"double barrier": {"wait_seconds granted", "hold_seconds released"},
+			"group":          {"wait_seconds granted"},
+			"once":           {"wait_seconds granted", "hold_seconds released"},
+			"mutex":          {"wait_seconds granted", "wait_seconds busy", "hold_seconds removed"},
+		} {
+			now := counts(c.T, registry, recipe)
+			for _, name := range want {
+				if now["holdfast_recipe_"+name].samples != 1 {
+					c.T.Errorf("%s, %s: %v", recipe, name, now)
+				}
+			}
+			holding := 0.0
+			if recipe == "group" {
+				holding = 1
+			}
+			if now["holdfast_recipe_holding"].value != holding || now["holdfast_recipe_waiting"].value != 0 {
+				c.T.Errorf("%s: %v", recipe, now)
+			}
+		}
+	})
+}
+
+// Example registers the metrics of a program's locks.
+func Example() {
+	m := metrics.New()
+	registry := prometheus.NewRegistry() // or prometheus.DefaultRegisterer
+	registry.MustRegister(m)
+	err := with(func(ctx context.Context, s *client.Session) error {
+		lock := recipes.NewMutex(s, "/locks/printer", recipes.WithObserver(m))
+		return lock.Do(ctx, func(ctx context.Context, _ tree.Stamp) error {
+			families, err := registry.Gather() // what a scrape shows
+			for _, f := range families {
+				if f.GetName() == "holdfast_recipe_holding" {
+					fmt.Println("held now:", f.GetMetric()[0].GetGauge().GetValue())
+				}
+			}
+			return errors.Join(err, ctx.Err())
+		})
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output: held now: 1
+}
+
+// with runs an example with a session of three whole nodes.
+func with(example func(context.Context, *client.Session) error) error {
+	l, err := whole.NewLoopback()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := client.New(client.Config{Endpoints: l.Endpoints})
+	if err == nil {
+		var s *client.Session
+		if s, err = c.Open(ctx, client.SessionOptions{Timeout: 10 * time.Second}); err == nil {
+			err = example(ctx, s)
+		}
+		err = errors.Join(err, c.Close())
+	}
+	return errors.Join(err, l.Stop())
+}
