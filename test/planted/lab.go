@@ -90,6 +90,9 @@ func (l *lab) build(ctx context.Context, pkg, overlay string) (string, error) {
 	}
 	build := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	build.Dir = l.root
+	// Each compiler and linker lives for a second or two: it collects no garbage unless it takes much memory, which saves
+	// a quarter of the processor time of a build.
+	build.Env = append(os.Environ(), "GOGC=off", "GOMEMLIMIT=1GiB")
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %w:\n%s", errNotBuilt, err, tail(string(output)))
 	}

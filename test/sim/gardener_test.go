@@ -19,7 +19,7 @@ type gardener struct {
 	made int // numbers the data and the ephemerals
 }
 
-func (w *world) gardener(name string) *gardener { return &gardener{tenant: w.tenant(name)} }
+func (w *world) gardener(name string) *gardener { return &gardener{tenant: w.known(name)} }
 
 // garden holds one session after the other until ctx ends, and changes the tree with each. Some of them end.
 func (x *gardener) garden(ctx context.Context) {
@@ -51,10 +51,13 @@ func (x *gardener) change(ctx context.Context, s *client.Session) {
 
 // ops draws the operations of a transaction.
 func (x *gardener) ops() []tree.Op {
-	all := beds()
-	bed, other := all[x.draw(len(all))], all[x.draw(len(all))]
 	x.made++
 	data := fmt.Appendf(nil, "%s %d", x.name, x.made)
+	if x.draw(3) == 0 {
+		return x.veil(data)
+	}
+	all := beds()
+	bed, other := all[x.draw(len(all))], all[x.draw(len(all))]
 	create := func(path string) tree.Op {
 		return tree.Create{Path: path, Kind: tree.Persistent, Parents: true, Data: data}
 	}

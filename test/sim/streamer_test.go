@@ -6,6 +6,7 @@ import (
 	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client without the SDK: it judges no answer itself
+	"holdfast/test/sim/check"
 	"holdfast/test/sim/history"
 	"holdfast/transport/wire" //nolint:depguard // reads what a node tells, and nothing more
 	"holdfast/tree"
@@ -72,7 +73,9 @@ func (x *streamer) stream(ctx context.Context, lasts time.Duration, upTo tree.St
 	defer cancel()
 	x.names++
 	specs := []tree.WatchSpec{{Path: plotPath, Kind: tree.WatchRecursive}}
-	if all := beds(); x.rand.IntN(2) == 0 {
+	if x.rand.IntN(4) == 0 && upTo == ^tree.Stamp(0) {
+		specs[0].Path = check.VeiledPath
+	} else if all := beds(); x.rand.IntN(2) == 0 {
 		specs = append(specs, tree.WatchSpec{Path: all[x.rand.IntN(len(all))], Kind: tree.WatchPersistent})
 	}
 	asked := wire.AdditionProto(0, tree.Addition{Watches: specs})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast/client"
+	"holdfast/test/sim/check"
 	"holdfast/test/sim/history"
 	"holdfast/tree"
 )
@@ -19,13 +20,24 @@ type watcher struct {
 	*tenant
 	// holds says that it holds sessions. Without one it breaks its own connections.
 	holds bool
+	// as is whom nodes know it as, besides as anyone.
+	as    []tree.Principal
 	names atomic.Int64
 	// last is closed when the last fault is over: then the last spell ends, and done is closed.
 	last, done chan struct{}
 }
 
+// knownWatcher is the watcher that lists may name; nobody knows the others.
+const knownWatcher = "o1"
+
 func (w *world) watcher(name string, holds bool) *watcher {
-	return &watcher{tenant: w.tenant(name), holds: holds, last: make(chan struct{}), done: make(chan struct{})}
+	x := &watcher{holds: holds, last: make(chan struct{}), done: make(chan struct{})}
+	if name == knownWatcher {
+		x.tenant, x.as = w.known(name), []tree.Principal{principal(name)}
+	} else {
+		x.tenant = w.tenant(name)
+	}
+	return x
 }
 
 // keepsToTell returns how many changes a node keeps for watches, and how many events may be unsent to a connection; 0
@@ -171,6 +183,9 @@ func (p *spell) begin(ctx context.Context) {
 	case 1:
 		spec.Path = plotPath
 	}
+	if veiled := veiledBeds(); p.x.draw(3) == 0 {
+		spec.Path = append(veiled, check.VeiledPath, check.VeiledPath)[p.x.draw(len(veiled)+2)]
+	}
 	p.lasting = append(p.lasting, l)
 	p.running.Go(func() { p.x.hear(ctx, p.t, l, spec) })
 }
@@ -187,7 +202,7 @@ func (x *watcher) hear(ctx context.Context, t *client.Tree, l *lasting, spec tre
 			}
 			return
 		case e.Started:
-			event.Kind, told.Specs = history.WatchBegan, []tree.WatchSpec{spec}
+			event.Kind, told.Specs, told.As = history.WatchBegan, []tree.WatchSpec{spec}, x.as
 			l.began.Store(true)
 		case e.Lost:
 			event.Kind, told.Newest = history.WatchLost, x.w.plot.applied()

@@ -25,8 +25,10 @@ type Tree struct {
 	limits []string
 	// undo has what the paths changed by a transaction under way were before; nil for no entry.
 	undo []former
-	// changes are what watches see of what is under way.
-	changes []tree.Change
+	// changes are what watches see of what is under way. lists are the access lists that decide who does, and settled
+	// those of the changes before, since they were asked for.
+	changes        []tree.Change
+	lists, settled []Lists
 	// touched are the paths that were changed since they were asked for.
 	touched []string
 }
@@ -153,7 +155,7 @@ func (t *Tree) rollBack() {
 			t.nodes[f.path] = f.node
 		}
 	}
-	t.undo, t.changes = nil, nil
+	t.undo, t.changes, t.lists = nil, nil, nil
 }
 
 // settle ends what is under way, and returns what watches see of it.
@@ -162,8 +164,20 @@ func (t *Tree) settle() []tree.Change {
 	for _, f := range t.undo {
 		t.touched = append(t.touched, f.path)
 	}
-	t.undo, t.changes = nil, nil
+	t.settled = append(t.settled, t.lists...)
+	t.undo, t.changes, t.lists = nil, nil, nil
 	return changes
+}
+
+// Lists are the access lists that were in force at a change (V8): that of the entry, and, unless only data were set,
+// that of the entry above.
+type Lists struct{ Own, Parent tree.ACL }
+
+// Lists returns the lists of the changes since the last call, in the order of the changes.
+func (t *Tree) Lists() []Lists {
+	settled := t.settled
+	t.settled = nil
+	return settled
 }
 
 // Touched returns the paths whose entries may have become others since the last call.
@@ -361,4 +375,9 @@ func (t *Tree) put(path string, n *Node) {
 
 func (t *Tree) tell(at At, kind tree.ChangeKind, path string) {
 	t.changes = append(t.changes, tree.Change{Stamp: at.Stamp, Kind: kind, Path: path})
+	lists := Lists{Own: t.ListOf(path)}
+	if kind != tree.DataSet { // the root is never made or deleted
+		lists.Parent = t.ListOf(tree.Parent(path))
+	}
+	t.lists = append(t.lists, lists)
 }

@@ -22,6 +22,8 @@ type watch struct {
 	began history.Event
 	// told are WatchHeard, WatchLost and WatchTold, in the order in which they came.
 	told []history.Event
+	// hidden is what the watch matches and its client may not read (V8).
+	hidden []due
 }
 
 // oneShot reports whether the watch hears once.
@@ -46,6 +48,7 @@ func (c watches) check() {
 	moves := c.moves()
 	for _, w := range c.watched() {
 		switch {
+		case w.veiled(): // judged by the replayed log, which knows the lists
 		case w.oneShot():
 			c.once(w)
 		case len(w.began.Watched.Specs) == 0:
@@ -83,20 +86,28 @@ func (c watches) watched() (all []*watch) {
 // due returns what a lasting watch is to be told (V1, V2).
 func (c watches) due(w *watch) (all []due) {
 	for _, change := range c.tree.changes {
-		if change.Stamp <= w.began.Watched.Stamp {
-			continue
-		}
 		for _, e := range eventsOf(change) {
-			if !slices.ContainsFunc(w.began.Watched.Specs, func(s tree.WatchSpec) bool { return hears(s, e) }) {
-				continue
+			if w.matches(e) {
+				all = withEvent(all, e)
 			}
-			if n := len(all); n == 0 || all[n-1].stamp != e.Stamp {
-				all = append(all, due{stamp: e.Stamp})
-			}
-			last := &all[len(all)-1]
-			last.what = append(last.what, named(e))
 		}
 	}
+	return all
+}
+
+// matches reports whether a lasting watch is for an event, whoever may read.
+func (w *watch) matches(e tree.Event) bool {
+	return e.Stamp > w.began.Watched.Stamp &&
+		slices.ContainsFunc(w.began.Watched.Specs, func(s tree.WatchSpec) bool { return hears(s, e) })
+}
+
+// withEvent adds an event, which is not below the last one, to what is due.
+func withEvent(all []due, e tree.Event) []due {
+	if n := len(all); n == 0 || all[n-1].stamp != e.Stamp {
+		all = append(all, due{stamp: e.Stamp})
+	}
+	last := &all[len(all)-1]
+	last.what = append(last.what, named(e))
 	return all
 }
 

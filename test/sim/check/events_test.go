@@ -157,7 +157,7 @@ func TestWatches(t *testing.T) {
 	}
 	for _, name := range Names() {
 		if (strings.HasPrefix(name, "I11") || name == "I13 view" || name == "I13 mirror" || name == "I13 before") &&
-			name != "I11 lost sessions" && good.Checked[name] == 0 {
+			name != "I11 lost sessions" && !strings.HasSuffix(name, " veiled") && good.Checked[name] == 0 {
 			t.Errorf("%s was not put to the test", name)
 		}
 	}

@@ -46,6 +46,7 @@ func (c replays) check() {
 	b.scribes()
 	b.calls()
 	b.finds()
+	veils{watches{judge: c.judge}, b.heard}.check()
 	blind{c}.check()
 	uses{c.judge, b.past, c.times()}.check()
 }
@@ -58,6 +59,8 @@ func openQuotas(t *plain.Tree) *plain.Tree {
 
 // book is what the replay has come to.
 type book struct {
+	// heard are the changes so far, with the lists that decide who hears of them.
+	heard   []heard
 	c       replays
 	tree    *plain.Tree
 	past    *annals
@@ -137,6 +140,9 @@ func (b *book) entry(e history.Event) {
 			b.fail("I9", e, "at %v the log changes\n%v\nand the node told of\n%v", d.stamp, did, told[d.stamp])
 		}
 		b.past.turn(b.tree, d.stamp)
+		for i, lists := range b.tree.Lists() {
+			b.heard = append(b.heard, heard{did[i], lists})
+		}
 	}
 	if l.Whole != nil {
 		b.whole(e)

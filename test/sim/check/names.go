@@ -69,7 +69,7 @@ func names() []string {
 		"N1", "N1 again", "N1 calm", "N2", "N3", "N4", "N4 elsewhere", "N4 lagging", "R4", "reads served",
 		"I9 stamp", "I9 version", "I9 refused", "I12 absent", "I13 told", "I13 shown", "I15 sequence", "R4 tree",
 		"I11", "I11 record", "I11 one-shot", "I11 one-shot waits", "I11 lost", "I13 before", "I13 view", "I13 mirror",
-		"I11 sessions",
+		"I11 sessions", "I11 veiled", "I13 before veiled", "I14 told veiled", "I14 hidden veiled",
 	}
 }
 

@@ -47,6 +47,9 @@ func (r *replay) heard(e history.Event) {
 	case stamp < r.last:
 		r.fail("I11", e, "told behind an event at %v", r.last)
 		return
+	case r.w.hides(stamp, what) && (!found || !slices.Contains(r.all[n].what, what)):
+		r.fail("I14", e, "told of what its client may not read")
+		return
 	case !found || !slices.Contains(r.all[n].what, what):
 		r.fail("I11", e, "told of what the watch is not for, or of nothing that has happened")
 		return

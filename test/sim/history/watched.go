@@ -13,6 +13,8 @@ type Watched struct {
 	Name string
 	// Specs are what it watches; none for a watch of sessions. On WatchBegan alone.
 	Specs []tree.WatchSpec
+	// As is whom its client is known as, besides as anyone. On WatchBegan alone.
+	As []tree.Principal
 	// Stamp is the one above which a watch hears of changes, of a LOST, or up to which it was told everything.
 	Stamp tree.Stamp
 	// Upper, on WatchBegan, is a stamp from which on the watch is certainly in place, if Stamp itself is not known to be
