@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,6 +120,13 @@ func (s *supervisor) watchDirectory(ctx context.Context) error {
 			return failed
 		}
 	}
+}
+
+// Stalled reports whether this node has stepped out because a write or an entry takes too long, or because its data
+// directory is gone. It may come back by itself. Safe for concurrent use.
+func (n *Node) Stalled() bool {
+	stats := n.watchdog.Stats()
+	return slices.Contains(stats.Stalls[:], true)
 }
 
 // watchedFSM is the state machine as Raft sees it. It tells the watchdog of each entry that is applied, but not of the

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -100,7 +101,13 @@ func runNode(ctx context.Context, cfg config.Config, logger hclog.Logger) error 
 	if err != nil {
 		return failure{err}
 	}
-	if err := n.Run(ctx); err != nil {
+	var told sync.WaitGroup
+	telling, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	told.Go(func() { tellSystemd(ctx, telling, n.Stalled, logger) })
+	err = n.Run(ctx)
+	cancel()
+	told.Wait()
+	if err != nil {
 		return failure{err}
 	}
 	return nil
