@@ -72,6 +72,7 @@ test soak proof: export GOGC := $(or $(GOGC),400)
 test: ## Run all tests: unit and simulation under -race, counts without it, planted bugs, soak, model; with docker and FUSE where they are
 	all=$$(go list ./... | grep -v /test/model); go test -race -timeout 15m $(LONGEST) $$all
 	go test -timeout 15m ./test/bench
+	$(MAKE) deploy-check
 	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 		echo; echo '*** The tests of fences in a database did NOT run: there is no PostgreSQL here (Debian: postgresql).'; \
 	fi
@@ -84,6 +85,10 @@ test: ## Run all tests: unit and simulation under -race, counts without it, plan
 	else \
 		echo; echo '*** The tests with containers did NOT run: there is no docker here ("docker info" says why). All others passed.'; \
 	fi
+
+.PHONY: deploy-check
+deploy-check: ## Hold alert rules, dashboard, manifests and unit of deploy/ against what reads them; a module of its own
+	go -C test/deploy test ./...
 
 .PHONY: sim
 sim: ## Run the simulation of whole clusters under -race; SEEDS=n runs n seeds
@@ -191,6 +196,7 @@ check: .bin/golangci-lint .bin/buf lint generate ## Check format, lint, generate
 	go vet -tags e2e ./...
 	go mod tidy -diff
 	go -C tools mod tidy -diff
+	go -C test/deploy mod tidy -diff
 
 # ---- containers
 
