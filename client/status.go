@@ -48,6 +48,16 @@ type Status struct {
 	// TreeEntries are the entries of the tree, TreeEphemerals the ephemeral ones among them. TreeBytes are those of their
 	// data and of the results and wills that are kept for sessions. Watches are those of the node's connections.
 	TreeEntries, TreeEphemerals, TreeBytes, Watches uint64
+	Upgrade                                         Upgrade
+}
+
+// Upgrade says what a node's release can do beyond its cluster. Offers and HeldBackBy come from the leader alone.
+type Upgrade struct {
+	// Offered is the newest feature level that the node can have, Offers what each member can have.
+	Offered uint32
+	Offers  []session.Offer
+	// HeldBackBy says why the cluster has not the level that the node offers, one reason a text.
+	HeldBackBy []string
 }
 
 // Status asks the node at endpoint, host:port, and no other node, once. The endpoint need not be one of the client's
@@ -76,8 +86,34 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 		Mode:          wire.ModeFrom(answer.GetMode()), StateDigest: answer.GetStateDigest(),
 		Version: answer.GetVersion(), FeatureLevel: answer.GetFeatureLevel(),
 		TreeEntries: answer.GetTreeEntries(), TreeEphemerals: answer.GetTreeEphemerals(),
-		TreeBytes: answer.GetTreeBytes(), Watches: answer.GetWatches(),
+		TreeBytes: answer.GetTreeBytes(), Watches: answer.GetWatches(), Upgrade: upgradeFrom(answer),
 	}, nil
+}
+
+func upgradeFrom(answer *holdfastv1.GetStatusResponse) Upgrade {
+	u := Upgrade{Offered: answer.GetFeatureLevelOffered(), HeldBackBy: answer.GetUpgradeHeldBackBy()}
+	for _, o := range answer.GetOffers() {
+		u.Offers = append(u.Offers, session.Offer{
+			Node: session.Node(o.GetNode()), Level: o.GetLevel(), Connected: o.GetConnected(),
+		})
+	}
+	return u
+}
+
+// RaiseFeatureLevel raises what the cluster can do to a feature level that every member offers, and returns the level
+// that it has. It looks for the leader until ctx ends. There is no way back: releases that do not offer the level cannot
+// take part any more. Safe for concurrent use.
+func (c *Client) RaiseFeatureLevel(ctx context.Context, level uint32) (now uint32, err error) {
+	err = c.nodes.Any(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+		answer, callErr := holdfastv1.NewClusterServiceClient(cc).RaiseFeatureLevel(ctx,
+			&holdfastv1.RaiseFeatureLevelRequest{Level: level})
+		now = answer.GetLevel()
+		return callErr
+	})
+	if err != nil {
+		return 0, fmt.Errorf("raise the feature level: %w", err)
+	}
+	return now, nil
 }
 
 func role(r holdfastv1.Role) string {

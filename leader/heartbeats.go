@@ -1,8 +1,10 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -333,6 +335,26 @@ func (h *heartbeats) featureLevel() uint32 {
 		}
 	}
 	return level
+}
+
+// offers returns what each member of the newest configuration offers, by node.
+func (h *heartbeats) offers() []session.Offer {
+	h.reconfigure()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []session.Offer
+	for node, m := range h.rounds.members {
+		if !m.present {
+			continue
+		}
+		one := session.Offer{Node: node, Connected: m.stream != nil}
+		if one.Connected {
+			one.Level = m.stream.hello.FeatureLevel
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b session.Offer) int { return cmp.Compare(a.Node, b.Node) })
+	return all
 }
 
 // follows reports whether a node has a stream open.

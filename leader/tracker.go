@@ -229,6 +229,9 @@ func (t *Tracker) LogVersion() uint32 { return t.requests.logVersion() }
 // stream (W8 of the tree); 0 while a member has none.
 func (t *Tracker) FeatureLevel() uint32 { return t.heartbeats.featureLevel() }
 
+// Offers returns what each member of the newest configuration offers (W8), by node.
+func (t *Tracker) Offers() []session.Offer { return t.heartbeats.offers() }
+
 // Joined tells that a member has opened a stream since it was last received from: [Tracker.FeatureLevel] and
 // [Tracker.LogVersion] may be higher. One goroutine receives from it.
 func (t *Tracker) Joined() <-chan struct{} { return t.heartbeats.joined }

@@ -94,16 +94,24 @@ func (t *terms) setTree(ctx context.Context, term uint64, tracker *leader.Tracke
 	if level == 0 {
 		return
 	}
-	if t.setLogVersion(ctx, session.TreeLogVersion); t.view.LogVersion() < session.TreeLogVersion {
-		return
+	if err := t.proposeLevel(ctx, term, level); err != nil {
+		t.options.Logger.Debug("feature level and limits of the tree not set", "error", err)
 	}
+}
+
+// proposeLevel raises the cluster to a feature level that every member offers, with this node's limits of the tree.
+func (t *terms) proposeLevel(ctx context.Context, term uint64, level uint32) error {
+	if t.setLogVersion(ctx, session.TreeLogVersion); t.view.LogVersion() < session.TreeLogVersion {
+		return session.ErrLagging
+	}
+	limits := t.cfg.Tree.Limits()
 	c := session.Configure{Level: level, Term: term, Limits: &limits}
 	if _, err := t.consensus.proposer.Propose(ctx, c); err != nil {
-		t.options.Logger.Debug("feature level and limits of the tree not set", "error", err)
-		return
+		return err
 	}
 	if now := t.view.Tree(); now != nil {
 		t.options.Logger.Info("the cluster has a tree", "level", now.Level, "max_ephemerals", now.Limits.Ephemerals,
 			"max_children", now.Limits.Children, "open_quotas", now.Limits.OpenQuotas)
 	}
+	return nil
 }

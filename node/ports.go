@@ -103,6 +103,7 @@ func (p *ports) serve(n *Node) {
 		Touched:   n.options.timings.touched,
 		Told:      n.options.timings.told,
 		Admin:     n.server,
+		Raise:     n.RaiseFeatureLevel,
 	}, n.server, n)
 	p.peers = peerport.New(peerport.PeerConfig{
 		Logger:         n.options.Logger.Named("peer-port"),

@@ -33,6 +33,7 @@ func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
 		StateBytes:       used.Bytes,
 		MaxStateBytes:    used.Capacity.MaxBytes,
 		Tree:             n.treeStatus(),
+		Upgrade:          n.upgrade(),
 	}
 	if _, id := r.LeaderWithID(); id != "" {
 		if leads, ok := n.roster.peerBehind(id); ok {

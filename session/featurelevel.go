@@ -29,6 +29,14 @@ func (e *LevelError) Error() string {
 // Is makes e an [ErrLevel].
 func (e *LevelError) Is(target error) bool { return target == ErrLevel }
 
+// Offer is the newest feature level that a member can have, as the leader knows it. It is 0 while the member is not
+// connected.
+type Offer struct {
+	Node      Node
+	Level     uint32
+	Connected bool
+}
+
 // FeatureLevelError refuses a node whose release lacks something that the cluster has (W8 of the tree).
 type FeatureLevelError struct {
 	Node Node

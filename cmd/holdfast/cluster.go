@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -11,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"holdfast/client"
+	"holdfast/cmd/internal/arg"
 	"holdfast/session"
 )
 
@@ -43,6 +47,17 @@ type statusView struct {
 	StateDigest      string       `json:"state_digest,omitempty"`
 	Version          string       `json:"version,omitempty"`
 	Error            string       `json:"error,omitempty"`
+
+	FeatureLevelOffered uint32      `json:"feature_level_offered"`
+	Offers              []offerView `json:"offers,omitempty"`
+	UpgradeHeldBackBy   []string    `json:"upgrade_held_back_by,omitempty"`
+}
+
+// offerView is what a member offers, in JSON.
+type offerView struct {
+	Node      session.Node `json:"node"`
+	Level     uint32       `json:"level"`
+	Connected bool         `json:"connected"`
 }
 
 func (c *cli) clusterStatus() *cobra.Command {
@@ -54,7 +69,8 @@ MODE is read-write while the node knows a leader with a quorum. Otherwise MODE i
 no leader, depending on the node's setting read_only. SESSIONS and STATE show use and limit:
 max_sessions bounds SESSIONS, and max_state_bytes bounds STATE, the memory that the replicated
 state takes. TREE has the number of entries and the bytes of their data, and no in a cluster
-without a tree. WATCHES are those of the node's clients.
+without a tree. WATCHES are those of the node's clients. LEVEL is the cluster's feature level, and
+the one that the node's release offers. A line below the table names what holds an upgrade back.
 
 The line of a node that does not answer says why. The exit code then is 1, or 3 when no node
 answers.`,
@@ -83,9 +99,9 @@ func (c *cli) status(ctx context.Context, cl *client.Client) error {
 	wg.Wait()
 	headers := []string{
 		"ENDPOINT", "NODE", "ROLE", "MODE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "STATE",
-		"ATTACHED", "TREE", "WATCHES", "READY", "VERSION",
+		"ATTACHED", "TREE", "WATCHES", "LEVEL", "READY", "VERSION",
 	}
-	if err := c.out.print(views, func() string { return columns(headers, rows) }); err != nil {
+	if err := c.out.print(views, func() string { return columns(headers, rows) + heldBack(views) }); err != nil {
 		return err
 	}
 	return silentNodes(errs)
@@ -130,7 +146,15 @@ func viewStatus(endpoint string, st client.Status) statusView {
 		Ready: st.Ready, NotReadyBecause: st.NotReadyBecause, Warning: st.Warning, StateDigest: st.StateDigest,
 		Version: st.Version, FeatureLevel: st.FeatureLevel, TreeEntries: st.TreeEntries,
 		TreeEphemerals: st.TreeEphemerals, TreeBytes: st.TreeBytes, Watches: st.Watches,
+		FeatureLevelOffered: st.Upgrade.Offered, UpgradeHeldBackBy: st.Upgrade.HeldBackBy, Offers: viewOffers(st.Upgrade.Offers),
 	}
+}
+
+func viewOffers(offers []session.Offer) (views []offerView) {
+	for _, o := range offers {
+		views = append(views, offerView(o))
+	}
+	return views
 }
 
 // treeText says how large the tree is.
@@ -152,7 +176,7 @@ func modeText(m session.Mode) string {
 // silentRow is the row of an endpoint that gave no status.
 func silentRow(endpoint, cause string) []string {
 	return []string{
-		endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: " + cause, "-",
+		endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: " + cause, "-",
 	}
 }
 
@@ -172,8 +196,55 @@ func statusRow(v *statusView) []string {
 		v.Endpoint, number(v.Node), v.Role, orDash(v.Mode), number(v.Term), leader, number(v.CommitIndex),
 		number(v.AppliedIndex), share(v.SessionsGlobal, v.MaxSessions, number),
 		share(v.StateBytes, v.MaxStateBytes, bytesText), number(v.SessionsAttached), treeText(v),
-		number(v.Watches), ready, orDash(v.Version),
+		number(v.Watches), fmt.Sprintf("%d/%d", v.FeatureLevel, v.FeatureLevelOffered), ready, orDash(v.Version),
 	}
+}
+
+// heldBack returns lines that say what holds an upgrade back, as the leader knows it; none when nothing does.
+func heldBack(views []statusView) string {
+	var b strings.Builder
+	for i := range views {
+		for _, why := range views[i].UpgradeHeldBackBy {
+			fmt.Fprintf(&b, "\nfeature level %d is held back: %s", views[i].FeatureLevelOffered, escaped(why))
+		}
+	}
+	return b.String()
+}
+
+func (c *cli) clusterRaise() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "raise LEVEL", Short: "Raise what the whole cluster can do, after an upgrade", Args: arg.One("LEVEL"),
+		Long: `Raise the cluster's feature level, once every node runs a release that offers it: "holdfast cluster
+status" shows the levels, and what holds them back. Level 1 brings the tree.
+
+There is no way back: from then on no node can return to a release without the level. So the command
+asks for --yes.`,
+		Example: "  holdfast cluster raise 1 --yes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			level, err := strconv.ParseUint(args[0], 10, 32)
+			if err != nil || level == 0 {
+				return usage("LEVEL %q: want a whole number above 0", args[0])
+			}
+			if !yes {
+				return usage("no node can go back to a release without level %d afterwards: say --yes", level)
+			}
+			return c.target.call(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
+				now, err := cl.RaiseFeatureLevel(ctx, uint32(level))
+				if err != nil {
+					return err
+				}
+				return c.out.print(raisedView{now}, func() string { return fmt.Sprintf("feature level %d", now) })
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "raise it, though there is no way back")
+	return cmd
+}
+
+// raisedView is the cluster's feature level in JSON.
+type raisedView struct {
+	FeatureLevel uint32 `json:"feature_level"`
 }
 
 // memberView is a member in JSON.

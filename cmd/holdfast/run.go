@@ -107,7 +107,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 	root.AddCommand(group("session", "Open, keep alive, show and close sessions",
 		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionUpgrade(), c.sessionClose(), c.sessionList(),
 		c.sessionShow(), c.sessionWatch(), c.sessionWhy(), c.sessionDeaths(), c.sessionKill()),
-		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers()),
+		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers(), c.clusterRaise()),
 		c.snapshot(),
 		c.ping(),
 		group("id", "Decode, encode, make and allocate ids",

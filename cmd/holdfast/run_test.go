@@ -181,10 +181,11 @@ func TestClusterStatus(t *testing.T) {
 	wantOutput(t, strings.Replace(stdout, n.address, strings.Repeat("x", wide), 1),
 		"ENDPOINT"+strings.Repeat(" ", wide-8)+
 			"  NODE  ROLE      MODE       TERM  LEADER  COMMIT  APPLIED  SESSIONS  STATE    ATTACHED  TREE      WATCHES"+
-			"  READY              VERSION\n"+
+			"  LEVEL  READY              VERSION\n"+
 			strings.Repeat("x", wide)+
 			"  1     follower  read-only  3     2       99      98       5/100     1.5K/2G  2         12000/3M  41     "+
-			"  no: no good round  v1")
+			"  1/2    no: no good round  v1\n"+
+			"feature level 2 is held back: node 3 runs a release that offers feature level 1")
 	closed := closedPort(t)
 	code, stdout, _ = execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed, "-o", "json")
 	var views []statusView
@@ -193,7 +194,8 @@ func TestClusterStatus(t *testing.T) {
 	}
 	if code != exitFailed || views[0].Node != 1 || views[0].ClusterID != "holdfast" || views[0].FeatureLevel != 1 ||
 		views[0].TreeEntries != 12_000 || views[0].TreeEphemerals != 7 || views[0].TreeBytes != 3<<20 ||
-		views[0].Watches != 41 || views[1].Endpoint != closed ||
+		views[0].Watches != 41 || views[0].FeatureLevelOffered != 2 || len(views[0].Offers) != 1 ||
+		views[0].Offers[0] != (offerView{3, 1, true}) || views[1].Endpoint != closed ||
 		views[1].Error == "" {
 		t.Errorf("exit code %d, %s", code, stdout)
 	}
@@ -340,7 +342,8 @@ func TestHelpIsNarrow(t *testing.T) {
 		"", "session", "session open", "session hold", "session touch", "session upgrade", "session close",
 		"session ls", "session show", "get", "ls", "tree", "create", "set", "rm", "txn", "watch",
 		"acl", "acl get", "acl set", "quota", "quota get", "quota set", "quota rm", "session watch",
-		"cluster", "cluster status", "cluster members", "ping", "id", "id decode",
+		"cluster", "cluster status", "cluster members", "cluster raise", "snapshot", "snapshot save", "snapshot inspect",
+		"snapshot verify", "ping", "id", "id decode",
 		"id encode", "id new", "id zxid", "id allocate", "completion", "completion bash", "completion fish",
 		"completion powershell", "completion zsh", "help",
 	} {

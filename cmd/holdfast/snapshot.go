@@ -39,8 +39,8 @@ func (c *cli) snapshotSave() *cobra.Command {
 	var local bool
 	cmd := &cobra.Command{
 		Use: "save FILE", Short: "Save a backup of the cluster's state", Args: arg.One("FILE"),
-		Long: `Save the state of a running cluster in a new file: sessions, marks of used ids, the tree, and what is
-remembered of ended sessions. The state is that of one index, and shows everything that was
+		Long: `Save the state of a running cluster in a new file: sessions, marks of used ids, the tree, and what
+is remembered of ended sessions. The state is that of one index, and shows everything that was
 acknowledged before the command began. The cluster goes on meanwhile.
 
 The first of --endpoints that answers streams the state from a frozen copy. When the stream is cut
@@ -48,7 +48,8 @@ off, the command goes on with the same copy, or begins again when the node has l
 whole file that "holdfast snapshot verify" accepts gets the name FILE. The file holds no secrets of
 the cluster, but all data and access lists of the tree, so that only its owner can read it.
 
-With --local the node does not ask the leader. This works without a quorum, and the state may be old.`,
+With --local the node does not ask the leader. This works without a quorum, and the state may be
+old.`,
 		Example: "  holdfast snapshot save cluster.backup",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.target.with(func(cl *client.Client) error { return c.save(cmd.Context(), cl, args[0], local) })
@@ -218,8 +219,8 @@ func (c *cli) snapshotVerify() *cobra.Command {
 	return &cobra.Command{
 		Use: "verify FILE", Short: "Verify a backup", Args: arg.One("FILE"),
 		Long: `Read a backup to its end and check everything: the checksums of the file and of every record, that
-every record can be read, that parents, owners and numbers fit together, and the digest of the state.
-The exit code is 0 for a whole backup, and 1 otherwise.`,
+every record can be read, that parents, owners and numbers fit together, and the digest of the
+state. The exit code is 0 for a whole backup, and 1 otherwise.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			report, err := verify.File(args[0])
 			if err != nil {

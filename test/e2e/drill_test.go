@@ -81,7 +81,7 @@ func (d *drill) types(name, stdin string) string {
 	if block == "" {
 		d.t.Fatalf("docs/operations.md has no drill %q", name)
 	}
-	ctx, cancel := context.WithTimeout(d.t.Context(), drillTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.t.Context()), drillTimeout) // the end is a clean-up
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", block)
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.WaitDelay = d.dir, append(os.Environ(), d.env...), strings.NewReader(stdin), time.Second

@@ -42,9 +42,11 @@ func TestUpgrade(t *testing.T) {
 	old := u.c.holdWith(former.holdfast(), "--timeout", minTimeout.String())
 	kept := old.next(func(s shown) bool { return s.ID != "" })
 
+	loaded := u.load()
 	u.mixed()
 	u.forthAndBack()
 	u.raise()
+	loaded()
 	u.keptOut()
 	u.takenIn()
 
@@ -127,6 +129,11 @@ func (u *upgrade) forthAndBack() {
 	u.t.Helper()
 	u.rolls(today)
 	u.noTree()
+	leader, others := u.serving()
+	u.replace(others[0], u.former) // the leader is of this release, and names the node
+	if now, _ := u.serving(); now == leader {
+		u.heldBack(fmt.Sprintf("node %d runs a release that offers feature level 0", others[0]))
+	}
 	u.rolls(u.former)
 	u.rolls(today)
 	u.noTree()
@@ -169,15 +176,59 @@ func (u *upgrade) unimplemented(n int) {
 	}
 }
 
-// raise gives the cluster its tree: the operator's word, on one node after the other. All sessions can write then, also
-// those that the former release has opened.
+// load has a client open and close sessions all the time, whichever release its nodes run. stop ends that, and fails the
+// test if an open or a close failed.
+func (u *upgrade) load() (stop func()) {
+	u.t.Helper()
+	x := u.l.client()
+	ctx, cancel := context.WithCancel(u.t.Context())
+	done := make(chan error, 1)
+	opened := 0
+	go func() {
+		for ctx.Err() == nil {
+			one, end := context.WithTimeout(context.WithoutCancel(ctx), healWithin)
+			s, err := x.Open(one, client.SessionOptions{Timeout: minTimeout})
+			if err == nil {
+				opened++
+				err = s.Close(one)
+			}
+			if end(); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	return func() {
+		u.t.Helper()
+		cancel()
+		if err := <-done; err != nil || opened < 100 {
+			u.t.Errorf("%d sessions were opened and closed meanwhile, then: %v", opened, err)
+		}
+		u.t.Logf("%d sessions were opened and closed meanwhile", opened)
+	}
+}
+
+// heldBack waits until the leader, which runs this release, says what holds the tree back.
+func (u *upgrade) heldBack(want string) {
+	u.t.Helper()
+	u.c.await(healWithin, "cluster status says what holds the upgrade back", func() (bool, string) {
+		out, code := u.c.holdfast("", "cluster", "status")
+		return code == 0 && strings.Contains(out, want), out
+	})
+}
+
+// raise gives the cluster its tree: the operator's word, without a restart. All sessions can write then, also those that
+// the former release has opened.
 func (u *upgrade) raise() {
 	u.t.Helper()
-	leader, others := u.serving()
-	u.replace(others[0], today, "--tree", "on")
+	_, others := u.serving()
 	_, unmoved := u.l.clientAt(others[0], 1, minTimeout)
-	u.replace(others[1], today, "--tree", "on")
-	u.replace(leader, today, "--tree", "on")
+	u.heldBack("holdfast cluster raise 1")
+	u.noTree()
+	if out, code := u.c.holdfast("", "cluster", "raise", "1", "--yes"); code != 0 || !strings.Contains(out, "feature level 1") {
+		u.t.Fatalf("cluster raise: exit code %d, %s", code, out)
+	}
 	u.c.await(healWithin, "all nodes have the tree", func() (bool, string) {
 		for _, n := range u.c.all() {
 			if s, err := u.c.status(n); err != nil || s.FeatureLevel != 1 {

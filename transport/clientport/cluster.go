@@ -51,6 +51,15 @@ type NodeStatus struct {
 	// Warning describes a problem that a person should look into although the node serves.
 	Warning string
 	Tree    TreeStatus
+	Upgrade UpgradeStatus
+}
+
+// UpgradeStatus says what a node's release offers. Offers and HeldBackBy come from the leader alone: what each member
+// offers, and why the cluster has not the feature level that this node offers.
+type UpgradeStatus struct {
+	Offered    uint32
+	Offers     []session.Offer
+	HeldBackBy []string
 }
 
 // TreeStatus describes the tree of a node; all is 0 in a cluster without one.
@@ -79,6 +88,8 @@ type clusterServer struct {
 	// node tells streams, and snapshots freezes what they tell; nil: there are none.
 	node      *sessionServer
 	snapshots Snapshots
+	// raise is that of the Config.
+	raise func(ctx context.Context, level uint32) (uint32, error)
 }
 
 // GetStatus shows this node.
@@ -88,6 +99,10 @@ func (c *clusterServer) GetStatus(ctx context.Context,
 	s, err := c.cluster.Status(ctx)
 	if err != nil {
 		return nil, err
+	}
+	offers := make([]*holdfastv1.FeatureLevelOffer, len(s.Upgrade.Offers))
+	for i, o := range s.Upgrade.Offers {
+		offers[i] = &holdfastv1.FeatureLevelOffer{Node: uint32(o.Node), Level: o.Level, Connected: o.Connected}
 	}
 	return &holdfastv1.GetStatusResponse{
 		Id:               uint32(s.Node),
@@ -115,7 +130,25 @@ func (c *clusterServer) GetStatus(ctx context.Context,
 		TreeEphemerals:   s.Tree.Ephemerals,
 		TreeBytes:        s.Tree.Bytes,
 		Watches:          s.Tree.Watches,
+
+		FeatureLevelOffered: s.Upgrade.Offered,
+		Offers:              offers,
+		UpgradeHeldBackBy:   s.Upgrade.HeldBackBy,
 	}, nil
+}
+
+// RaiseFeatureLevel raises what the cluster can do.
+func (c *clusterServer) RaiseFeatureLevel(ctx context.Context,
+	req *holdfastv1.RaiseFeatureLevelRequest,
+) (*holdfastv1.RaiseFeatureLevelResponse, error) {
+	if c.raise == nil {
+		return c.UnimplementedClusterServiceServer.RaiseFeatureLevel(ctx, req)
+	}
+	level, err := c.raise(ctx, req.GetLevel())
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.RaiseFeatureLevelResponse{Level: level}, nil
 }
 
 // ListMembers shows the members of the newest configuration that this node knows.

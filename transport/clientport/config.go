@@ -2,6 +2,7 @@ package clientport
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -42,6 +43,8 @@ type Config struct {
 	// Acted, if set, is told of each act of an operator, with its outcome; nil writes a line to the log. Several
 	// goroutines call it.
 	Acted func(Act)
+	// Raise raises the cluster to a feature level (W8), and returns the one that it has; nil: the node does not.
+	Raise func(ctx context.Context, level uint32) (uint32, error)
 	// Clock is the wall clock that ids are made from (O1); nil is time.Now.
 	Clock func() time.Time
 	// Touched, if set, is called at each touch of all sessions of a Connect stream that comes after another one, with what

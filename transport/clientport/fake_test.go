@@ -181,6 +181,9 @@ func (c fakeCluster) Status(context.Context) (NodeStatus, error) {
 		StateDigest: "ab", Version: "v",
 		Mode: session.ModeReadOnly,
 		Tree: TreeStatus{FeatureLevel: 1, Entries: 9, Ephemerals: 10, Bytes: 11, Watches: 12},
+		Upgrade: UpgradeStatus{
+			Offered: 13, Offers: []session.Offer{{Node: 4, Level: 14, Connected: true}}, HeldBackBy: []string{"why"},
+		},
 	}, c.err
 }
 

@@ -47,6 +47,9 @@ func requestsOf(name string) []proto.Message {
 			&holdfastv1.UpgradeSessionRequest{Token: token},
 			&holdfastv1.UpgradeSessionRequest{Token: &holdfastv1.Token{SessionId: 7, Credential: id, Local: true}},
 		},
+		holdfastv1.ClusterService_RaiseFeatureLevel_FullMethodName: {
+			&holdfastv1.RaiseFeatureLevelRequest{Level: 1}, &holdfastv1.RaiseFeatureLevelRequest{Level: 1<<32 - 1},
+		},
 		holdfastv1.SessionService_CloseSession_FullMethodName: {&holdfastv1.CloseSessionRequest{Token: token}},
 		holdfastv1.SessionService_GetSession_FullMethodName: {
 			&holdfastv1.GetSessionRequest{SessionId: 7, AllowReadOnly: true, SeenIndex: 9},
@@ -173,6 +176,12 @@ func (a *answering) Status(ctx context.Context) (NodeStatus, error) {
 	return fakeCluster{a.outcome}.Status(ctx)
 }
 
+// raise returns the level that it was asked for, or the outcome.
+func (a *answering) raise(_ context.Context, level uint32) (uint32, error) {
+	a.asked++
+	return level, a.outcome
+}
+
 // Members returns the node's members.
 func (a *answering) Members() []Member { return fakeCluster{}.Members() }
 
@@ -196,7 +205,7 @@ func newUnaryCalls(node *answering) map[string]unaryCall {
 	servers := map[*grpc.ServiceDesc]any{
 		&holdfastv1.SessionService_ServiceDesc: sessions,
 		&holdfastv1.TreeService_ServiceDesc:    &treeServer{node: sessions},
-		&holdfastv1.ClusterService_ServiceDesc: &clusterServer{cluster: node},
+		&holdfastv1.ClusterService_ServiceDesc: &clusterServer{cluster: node, raise: node.raise},
 		&holdfastv1.IdService_ServiceDesc:      &idServer{clock: cfg.Clock, service: node},
 	}
 	calls := map[string]unaryCall{}

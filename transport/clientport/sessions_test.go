@@ -259,6 +259,8 @@ func TestClusterHealthAndReflection(t *testing.T) {
 			StateDigest: "ab", Version: "v",
 			Mode:         holdfastv1.Mode_MODE_READ_ONLY,
 			FeatureLevel: 1, TreeEntries: 9, TreeEphemerals: 10, TreeBytes: 11, Watches: 12,
+			FeatureLevelOffered: 13, UpgradeHeldBackBy: []string{"why"},
+			Offers: []*holdfastv1.FeatureLevelOffer{{Node: 4, Level: 14, Connected: true}},
 		}
 		if err != nil || !proto.Equal(st, want) {
 			t.Errorf("GetStatus: %v, %v, want %v", st, err, want)

@@ -163,9 +163,16 @@ type GetStatusResponse struct {
 	// Bytes of data of the entries, those of quotas left out, and of results and wills that are kept for sessions.
 	TreeBytes uint64 `protobuf:"varint,24,opt,name=tree_bytes,json=treeBytes,proto3" json:"tree_bytes,omitempty"`
 	// Watches of the connections of this node.
-	Watches       uint64 `protobuf:"varint,25,opt,name=watches,proto3" json:"watches,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Watches uint64 `protobuf:"varint,25,opt,name=watches,proto3" json:"watches,omitempty"`
+	// The newest feature level that this node's release can have.
+	FeatureLevelOffered uint32 `protobuf:"varint,40,opt,name=feature_level_offered,json=featureLevelOffered,proto3" json:"feature_level_offered,omitempty"`
+	// What each member offers, as the leader knows it. Empty from other nodes.
+	Offers []*FeatureLevelOffer `protobuf:"bytes,41,rep,name=offers,proto3" json:"offers,omitempty"`
+	// Why the cluster's feature level is not feature_level_offered, one reason a text. Empty from nodes that do not lead,
+	// and when nothing holds it back.
+	UpgradeHeldBackBy []string `protobuf:"bytes,42,rep,name=upgrade_held_back_by,json=upgradeHeldBackBy,proto3" json:"upgrade_held_back_by,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *GetStatusResponse) Reset() {
@@ -373,6 +380,180 @@ func (x *GetStatusResponse) GetWatches() uint64 {
 	return 0
 }
 
+func (x *GetStatusResponse) GetFeatureLevelOffered() uint32 {
+	if x != nil {
+		return x.FeatureLevelOffered
+	}
+	return 0
+}
+
+func (x *GetStatusResponse) GetOffers() []*FeatureLevelOffer {
+	if x != nil {
+		return x.Offers
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetUpgradeHeldBackBy() []string {
+	if x != nil {
+		return x.UpgradeHeldBackBy
+	}
+	return nil
+}
+
+type FeatureLevelOffer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Node number.
+	Node uint32 `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
+	// The newest feature level that the member can have; 0 while it is not connected.
+	Level uint32 `protobuf:"varint,2,opt,name=level,proto3" json:"level,omitempty"`
+	// The member has a stream to the leader.
+	Connected     bool `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeatureLevelOffer) Reset() {
+	*x = FeatureLevelOffer{}
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeatureLevelOffer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeatureLevelOffer) ProtoMessage() {}
+
+func (x *FeatureLevelOffer) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeatureLevelOffer.ProtoReflect.Descriptor instead.
+func (*FeatureLevelOffer) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FeatureLevelOffer) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
+}
+
+func (x *FeatureLevelOffer) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *FeatureLevelOffer) GetConnected() bool {
+	if x != nil {
+		return x.Connected
+	}
+	return false
+}
+
+type RaiseFeatureLevelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The level that the cluster is to have: 1 with the tree.
+	Level         uint32 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseFeatureLevelRequest) Reset() {
+	*x = RaiseFeatureLevelRequest{}
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseFeatureLevelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseFeatureLevelRequest) ProtoMessage() {}
+
+func (x *RaiseFeatureLevelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseFeatureLevelRequest.ProtoReflect.Descriptor instead.
+func (*RaiseFeatureLevelRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RaiseFeatureLevelRequest) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+type RaiseFeatureLevelResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The level that the cluster has now: that of the request, or a higher one that it had before.
+	Level         uint32 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseFeatureLevelResponse) Reset() {
+	*x = RaiseFeatureLevelResponse{}
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseFeatureLevelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseFeatureLevelResponse) ProtoMessage() {}
+
+func (x *RaiseFeatureLevelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseFeatureLevelResponse.ProtoReflect.Descriptor instead.
+func (*RaiseFeatureLevelResponse) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RaiseFeatureLevelResponse) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
 type ListMembersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -381,7 +562,7 @@ type ListMembersRequest struct {
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[2]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -393,7 +574,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[2]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -406,7 +587,7 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{2}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 type ListMembersResponse struct {
@@ -418,7 +599,7 @@ type ListMembersResponse struct {
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -430,7 +611,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -443,7 +624,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{3}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -468,7 +649,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -480,7 +661,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -493,7 +674,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Member) GetId() uint32 {
@@ -543,7 +724,7 @@ var File_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xd7\x06\n" +
+	"\x10GetStatusRequest\"\xf4\a\n" +
 	"\x11GetStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
 	"\n" +
@@ -573,7 +754,18 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x0ftree_ephemerals\x18\x17 \x01(\x04R\x0etreeEphemerals\x12\x1d\n" +
 	"\n" +
 	"tree_bytes\x18\x18 \x01(\x04R\ttreeBytes\x12\x18\n" +
-	"\awatches\x18\x19 \x01(\x04R\awatches\"\x14\n" +
+	"\awatches\x18\x19 \x01(\x04R\awatches\x122\n" +
+	"\x15feature_level_offered\x18( \x01(\rR\x13featureLevelOffered\x126\n" +
+	"\x06offers\x18) \x03(\v2\x1e.holdfast.v1.FeatureLevelOfferR\x06offers\x12/\n" +
+	"\x14upgrade_held_back_by\x18* \x03(\tR\x11upgradeHeldBackBy\"[\n" +
+	"\x11FeatureLevelOffer\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\rR\x04node\x12\x14\n" +
+	"\x05level\x18\x02 \x01(\rR\x05level\x12\x1c\n" +
+	"\tconnected\x18\x03 \x01(\bR\tconnected\"0\n" +
+	"\x18RaiseFeatureLevelRequest\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level\"1\n" +
+	"\x19RaiseFeatureLevelResponse\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level\"\x14\n" +
 	"\x12ListMembersRequest\"D\n" +
 	"\x13ListMembersResponse\x12-\n" +
 	"\amembers\x18\x01 \x03(\v2\x13.holdfast.v1.MemberR\amembers\"\xb3\x01\n" +
@@ -589,10 +781,11 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\vROLE_LEADER\x10\x01\x12\x11\n" +
 	"\rROLE_FOLLOWER\x10\x02\x12\x11\n" +
 	"\rROLE_OBSERVER\x10\x03\x12\x12\n" +
-	"\x0eROLE_CANDIDATE\x10\x042\x85\x02\n" +
+	"\x0eROLE_CANDIDATE\x10\x042\xe9\x02\n" +
 	"\x0eClusterService\x12J\n" +
 	"\tGetStatus\x12\x1d.holdfast.v1.GetStatusRequest\x1a\x1e.holdfast.v1.GetStatusResponse\x12P\n" +
-	"\vListMembers\x12\x1f.holdfast.v1.ListMembersRequest\x1a .holdfast.v1.ListMembersResponse\x12U\n" +
+	"\vListMembers\x12\x1f.holdfast.v1.ListMembersRequest\x1a .holdfast.v1.ListMembersResponse\x12b\n" +
+	"\x11RaiseFeatureLevel\x12%.holdfast.v1.RaiseFeatureLevelRequest\x1a&.holdfast.v1.RaiseFeatureLevelResponse\x12U\n" +
 	"\fTakeSnapshot\x12 .holdfast.v1.TakeSnapshotRequest\x1a!.holdfast.v1.TakeSnapshotResponse0\x01B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
@@ -608,33 +801,39 @@ func file_holdfast_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_holdfast_v1_cluster_proto_goTypes = []any{
-	(Role)(0),                    // 0: holdfast.v1.Role
-	(*GetStatusRequest)(nil),     // 1: holdfast.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),    // 2: holdfast.v1.GetStatusResponse
-	(*ListMembersRequest)(nil),   // 3: holdfast.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),  // 4: holdfast.v1.ListMembersResponse
-	(*Member)(nil),               // 5: holdfast.v1.Member
-	(Mode)(0),                    // 6: holdfast.v1.Mode
-	(*TakeSnapshotRequest)(nil),  // 7: holdfast.v1.TakeSnapshotRequest
-	(*TakeSnapshotResponse)(nil), // 8: holdfast.v1.TakeSnapshotResponse
+	(Role)(0),                         // 0: holdfast.v1.Role
+	(*GetStatusRequest)(nil),          // 1: holdfast.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),         // 2: holdfast.v1.GetStatusResponse
+	(*FeatureLevelOffer)(nil),         // 3: holdfast.v1.FeatureLevelOffer
+	(*RaiseFeatureLevelRequest)(nil),  // 4: holdfast.v1.RaiseFeatureLevelRequest
+	(*RaiseFeatureLevelResponse)(nil), // 5: holdfast.v1.RaiseFeatureLevelResponse
+	(*ListMembersRequest)(nil),        // 6: holdfast.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),       // 7: holdfast.v1.ListMembersResponse
+	(*Member)(nil),                    // 8: holdfast.v1.Member
+	(Mode)(0),                         // 9: holdfast.v1.Mode
+	(*TakeSnapshotRequest)(nil),       // 10: holdfast.v1.TakeSnapshotRequest
+	(*TakeSnapshotResponse)(nil),      // 11: holdfast.v1.TakeSnapshotResponse
 }
 var file_holdfast_v1_cluster_proto_depIdxs = []int32{
-	0, // 0: holdfast.v1.GetStatusResponse.role:type_name -> holdfast.v1.Role
-	6, // 1: holdfast.v1.GetStatusResponse.mode:type_name -> holdfast.v1.Mode
-	5, // 2: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
-	1, // 3: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
-	3, // 4: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
-	7, // 5: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
-	2, // 6: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
-	4, // 7: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
-	8, // 8: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	0,  // 0: holdfast.v1.GetStatusResponse.role:type_name -> holdfast.v1.Role
+	9,  // 1: holdfast.v1.GetStatusResponse.mode:type_name -> holdfast.v1.Mode
+	3,  // 2: holdfast.v1.GetStatusResponse.offers:type_name -> holdfast.v1.FeatureLevelOffer
+	8,  // 3: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
+	1,  // 4: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
+	6,  // 5: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
+	4,  // 6: holdfast.v1.ClusterService.RaiseFeatureLevel:input_type -> holdfast.v1.RaiseFeatureLevelRequest
+	10, // 7: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
+	2,  // 8: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
+	7,  // 9: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
+	5,  // 10: holdfast.v1.ClusterService.RaiseFeatureLevel:output_type -> holdfast.v1.RaiseFeatureLevelResponse
+	11, // 11: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
+	8,  // [8:12] is the sub-list for method output_type
+	4,  // [4:8] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_cluster_proto_init() }
@@ -650,7 +849,7 @@ func file_holdfast_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_cluster_proto_rawDesc), len(file_holdfast_v1_cluster_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

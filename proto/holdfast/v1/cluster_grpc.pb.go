@@ -21,9 +21,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ClusterService_GetStatus_FullMethodName    = "/holdfast.v1.ClusterService/GetStatus"
-	ClusterService_ListMembers_FullMethodName  = "/holdfast.v1.ClusterService/ListMembers"
-	ClusterService_TakeSnapshot_FullMethodName = "/holdfast.v1.ClusterService/TakeSnapshot"
+	ClusterService_GetStatus_FullMethodName         = "/holdfast.v1.ClusterService/GetStatus"
+	ClusterService_ListMembers_FullMethodName       = "/holdfast.v1.ClusterService/ListMembers"
+	ClusterService_RaiseFeatureLevel_FullMethodName = "/holdfast.v1.ClusterService/RaiseFeatureLevel"
+	ClusterService_TakeSnapshot_FullMethodName      = "/holdfast.v1.ClusterService/TakeSnapshot"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -36,6 +37,10 @@ type ClusterServiceClient interface {
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
 	// ListMembers shows the members of the newest Raft configuration that the asked node knows.
 	ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error)
+	// RaiseFeatureLevel raises what the whole cluster can do, once every member offers it. The leader does it; other nodes
+	// refuse with NOT_LEADER. A level that is not offered is refused with INVALID_ARGUMENT, which names the members that
+	// hold it back. There is no way back: releases that do not offer the level cannot take part any more.
+	RaiseFeatureLevel(ctx context.Context, in *RaiseFeatureLevelRequest, opts ...grpc.CallOption) (*RaiseFeatureLevelResponse, error)
 	// TakeSnapshot streams a backup: the state as of one index, from a frozen copy. It holds no cluster key and no request
 	// ids, but all data of the tree. A node streams at most two at a time: RESOURCE_EXHAUSTED names max_snapshots.
 	TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[TakeSnapshotResponse], error)
@@ -63,6 +68,16 @@ func (c *clusterServiceClient) ListMembers(ctx context.Context, in *ListMembersR
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListMembersResponse)
 	err := c.cc.Invoke(ctx, ClusterService_ListMembers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) RaiseFeatureLevel(ctx context.Context, in *RaiseFeatureLevelRequest, opts ...grpc.CallOption) (*RaiseFeatureLevelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RaiseFeatureLevelResponse)
+	err := c.cc.Invoke(ctx, ClusterService_RaiseFeatureLevel_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +113,10 @@ type ClusterServiceServer interface {
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
 	// ListMembers shows the members of the newest Raft configuration that the asked node knows.
 	ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error)
+	// RaiseFeatureLevel raises what the whole cluster can do, once every member offers it. The leader does it; other nodes
+	// refuse with NOT_LEADER. A level that is not offered is refused with INVALID_ARGUMENT, which names the members that
+	// hold it back. There is no way back: releases that do not offer the level cannot take part any more.
+	RaiseFeatureLevel(context.Context, *RaiseFeatureLevelRequest) (*RaiseFeatureLevelResponse, error)
 	// TakeSnapshot streams a backup: the state as of one index, from a frozen copy. It holds no cluster key and no request
 	// ids, but all data of the tree. A node streams at most two at a time: RESOURCE_EXHAUSTED names max_snapshots.
 	TakeSnapshot(*TakeSnapshotRequest, grpc.ServerStreamingServer[TakeSnapshotResponse]) error
@@ -116,6 +135,9 @@ func (UnimplementedClusterServiceServer) GetStatus(context.Context, *GetStatusRe
 }
 func (UnimplementedClusterServiceServer) ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListMembers not implemented")
+}
+func (UnimplementedClusterServiceServer) RaiseFeatureLevel(context.Context, *RaiseFeatureLevelRequest) (*RaiseFeatureLevelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RaiseFeatureLevel not implemented")
 }
 func (UnimplementedClusterServiceServer) TakeSnapshot(*TakeSnapshotRequest, grpc.ServerStreamingServer[TakeSnapshotResponse]) error {
 	return status.Error(codes.Unimplemented, "method TakeSnapshot not implemented")
@@ -177,6 +199,24 @@ func _ClusterService_ListMembers_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_RaiseFeatureLevel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RaiseFeatureLevelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).RaiseFeatureLevel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_RaiseFeatureLevel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).RaiseFeatureLevel(ctx, req.(*RaiseFeatureLevelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ClusterService_TakeSnapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(TakeSnapshotRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -202,6 +242,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListMembers",
 			Handler:    _ClusterService_ListMembers_Handler,
+		},
+		{
+			MethodName: "RaiseFeatureLevel",
+			Handler:    _ClusterService_RaiseFeatureLevel_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
