@@ -21,7 +21,8 @@ func (n *Node) upgrade() clientport.UpgradeStatus {
 	if n.view.level() >= s.Offered {
 		return s
 	}
-	if s.HeldBackBy = lacking(s.Offers, s.Offered); len(s.HeldBackBy) == 0 && n.cfg.Tree.Level(n.admission.foundedAt()) == 0 {
+	if s.HeldBackBy = lacking(s.Offers, s.Offered); len(s.HeldBackBy) == 0 &&
+		n.cfg.Tree.Level(n.admission.foundedAt()) < s.Offered {
 		s.HeldBackBy = []string{fmt.Sprintf("nobody has asked for it: holdfast cluster raise %d does, once no node is to go "+
 			"back to an older release (tree is %s on node %d, which leads)", s.Offered, n.cfg.Tree.Raise, n.cfg.Node)}
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -47,9 +48,11 @@ func TestW8AnOperatorRaisesTheLevel(t *testing.T) {
 			!slices.Equal(s.HeldBackBy, []string{"node 3 runs a release that offers feature level 0"}) {
 			t.Errorf("an older node: %+v", s)
 		}
-		refused(leads, 1, "node 3 runs a release")
-		refused(leads, 0, "1 to 1")
-		refused(leads, 2, "1 to 1")
+		const newest = session.FeatureLevel
+		bounds := fmt.Sprintf("1 to %d", newest)
+		refused(leads, newest, "node 3 runs a release")
+		refused(leads, 0, bounds)
+		refused(leads, newest+1, bounds)
 		if s := c.upgradeOf(other); len(s.Offers) > 0 || len(s.HeldBackBy) > 0 {
 			t.Errorf("a node that does not lead says %+v", s)
 		}
@@ -59,19 +62,20 @@ func TestW8AnOperatorRaisesTheLevel(t *testing.T) {
 		c.eventually("the leader misses node 3", within, func() bool {
 			return slices.Equal(c.upgradeOf(leads).HeldBackBy, []string{"node 3 is not connected to the leader"})
 		})
-		refused(leads, 1, "node 3 is not connected")
+		refused(leads, newest, "node 3 is not connected")
 		c.nodes[2].lacks = 0
 		c.start(c.nodes[2])
 		c.eventually("nobody holds it back but the operator", within, func() bool {
 			why := c.upgradeOf(leads).HeldBackBy
-			return len(why) == 1 && strings.Contains(why[0], "holdfast cluster raise 1") && strings.Contains(why[0], "tree is auto")
+			return len(why) == 1 && strings.Contains(why[0], fmt.Sprint("holdfast cluster raise ", newest)) &&
+				strings.Contains(why[0], "tree is auto")
 		})
 		c.noTree()
-		if _, err := other.RaiseFeatureLevel(t.Context(), 1); !errors.Is(err, session.ErrNotLeader) {
+		if _, err := other.RaiseFeatureLevel(t.Context(), newest); !errors.Is(err, session.ErrNotLeader) {
 			t.Errorf("a node that does not lead: %v", err)
 		}
 		for range 2 { // the second changes nothing
-			if now, err := leads.RaiseFeatureLevel(t.Context(), 1); err != nil || now != 1 {
+			if now, err := leads.RaiseFeatureLevel(t.Context(), newest); err != nil || now != newest {
 				t.Fatalf("raised to %d, %v", now, err)
 			}
 		}

@@ -22,8 +22,8 @@ type LevelError struct {
 }
 
 func (e *LevelError) Error() string {
-	return fmt.Sprintf("%s needs feature level %d, and the cluster has level %d: once all nodes run this release, set "+
-		"feature_level to %d on all nodes", e.What, e.Needs, e.Has, e.Needs)
+	return fmt.Sprintf("%s needs feature level %d, and the cluster has level %d: once all nodes run this release, "+
+		"holdfast cluster raise %d", e.What, e.Needs, e.Has, e.Needs)
 }
 
 // Is makes e an [ErrLevel].

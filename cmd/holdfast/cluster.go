@@ -216,11 +216,12 @@ func (c *cli) clusterRaise() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "raise LEVEL", Short: "Raise what the whole cluster can do, after an upgrade", Args: arg.One("LEVEL"),
 		Long: `Raise the cluster's feature level, once every node runs a release that offers it: "holdfast cluster
-status" shows the levels, and what holds them back. Level 1 brings the tree.
+status" shows the levels, and what holds them back. Level 1 brings the tree, level 2
+acts of operators.
 
 There is no way back: from then on no node can return to a release without the level. So the command
 asks for --yes.`,
-		Example: "  holdfast cluster raise 1 --yes",
+		Example: "  holdfast cluster raise 2 --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			level, err := strconv.ParseUint(args[0], 10, 32)
 			if err != nil || level == 0 {

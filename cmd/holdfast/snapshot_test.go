@@ -234,11 +234,11 @@ func TestClusterRaise(t *testing.T) {
 	startTree(t)
 	for args, want := range map[string]int{
 		"cluster raise 1": exitUsage, "cluster raise x --yes": exitUsage, "cluster raise 0 --yes": exitUsage,
-		"cluster raise 9 --yes": exitFailed, "cluster raise 1 --yes": exitDone,
+		"cluster raise 9 --yes": exitFailed, "cluster raise 2 --yes": exitDone,
 	} {
 		code, out, errs := execute(t, "", strings.Fields(args)...)
-		if code != want || code == exitDone && !strings.Contains(out, "feature level 1") ||
-			code == exitFailed && !strings.Contains(errs, "level must be 1 to 1") {
+		if code != want || code == exitDone && !strings.Contains(out, "feature level 2") ||
+			code == exitFailed && !strings.Contains(errs, "level must be 1 to 2") {
 			t.Errorf("%s: exit %d, want %d: %s%s", args, code, want, out, errs)
 		}
 	}

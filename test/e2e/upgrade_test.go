@@ -224,14 +224,15 @@ func (u *upgrade) raise() {
 	u.t.Helper()
 	_, others := u.serving()
 	_, unmoved := u.l.clientAt(others[0], 1, minTimeout)
-	u.heldBack("holdfast cluster raise 1")
+	u.heldBack("holdfast cluster raise 2")
 	u.noTree()
-	if out, code := u.c.holdfast("", "cluster", "raise", "1", "--yes"); code != 0 || !strings.Contains(out, "feature level 1") {
+	if out, code := u.c.holdfast("", "cluster", "raise", "2", "--yes"); code != 0 ||
+		!strings.Contains(out, "feature level 2") {
 		u.t.Fatalf("cluster raise: exit code %d, %s", code, out)
 	}
 	u.c.await(healWithin, "all nodes have the tree", func() (bool, string) {
 		for _, n := range u.c.all() {
-			if s, err := u.c.status(n); err != nil || s.FeatureLevel != 1 {
+			if s, err := u.c.status(n); err != nil || s.FeatureLevel != session.FeatureLevel {
 				return false, fmt.Sprintf("node %d: feature level %d, %v", n, s.FeatureLevel, err)
 			}
 		}
@@ -335,7 +336,7 @@ func (u *upgrade) takenIn() {
 		u.t.Fatal(err)
 	}
 	u.start(n, u.former)
-	refusal := (&session.FeatureLevelError{Node: session.Node(n), Needs: 1}).Error()
+	refusal := (&session.FeatureLevelError{Node: session.Node(n), Needs: session.FeatureLevel}).Error()
 	u.c.await(healWithin, "the leader refuses the former release", func() (bool, string) {
 		text := u.log(leader)
 		return strings.Contains(text, "a node of an older release cannot take part") && strings.Contains(text, refusal),
