@@ -44,7 +44,8 @@ func TestW8AnOperatorRaisesTheLevel(t *testing.T) {
 			}
 		}
 		s := c.upgradeOf(leads)
-		if s.Offered != session.FeatureLevel || len(s.Offers) != 3 || s.Offers[2] != (session.Offer{Node: 3, Connected: true}) ||
+		if s.Offered != session.FeatureLevel || len(s.Offers) != 3 ||
+			s.Offers[2] != (session.Offer{Node: 3, Connected: true}) ||
 			!slices.Equal(s.HeldBackBy, []string{"node 3 runs a release that offers feature level 0"}) {
 			t.Errorf("an older node: %+v", s)
 		}

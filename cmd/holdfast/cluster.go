@@ -146,7 +146,8 @@ func viewStatus(endpoint string, st client.Status) statusView {
 		Ready: st.Ready, NotReadyBecause: st.NotReadyBecause, Warning: st.Warning, StateDigest: st.StateDigest,
 		Version: st.Version, FeatureLevel: st.FeatureLevel, TreeEntries: st.TreeEntries,
 		TreeEphemerals: st.TreeEphemerals, TreeBytes: st.TreeBytes, Watches: st.Watches,
-		FeatureLevelOffered: st.Upgrade.Offered, UpgradeHeldBackBy: st.Upgrade.HeldBackBy, Offers: viewOffers(st.Upgrade.Offers),
+		FeatureLevelOffered: st.Upgrade.Offered, UpgradeHeldBackBy: st.Upgrade.HeldBackBy,
+		Offers: viewOffers(st.Upgrade.Offers),
 	}
 }
 

@@ -84,7 +84,8 @@ func (d *drill) types(name, stdin string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.t.Context()), drillTimeout) // the end is a clean-up
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", block)
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.WaitDelay = d.dir, append(os.Environ(), d.env...), strings.NewReader(stdin), time.Second
+	cmd.Dir, cmd.Env, cmd.WaitDelay = d.dir, append(os.Environ(), d.env...), time.Second
+	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		d.t.Fatalf("%s: %v\n%s\n%s", name, err, block, out)
@@ -120,7 +121,7 @@ func hold(t *testing.T, c *cluster, name string) *former {
 		path string
 		kind tree.Kind
 	}{{f.name + "-kept", tree.Persistent}, {f.name + "-held", tree.Ephemeral}} {
-		if _, err := of.Create(ctx, one.path, []byte("data"), client.CreateOptions{Kind: one.kind}); err != nil {
+		if _, err = of.Create(ctx, one.path, []byte("data"), client.CreateOptions{Kind: one.kind}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,8 +149,8 @@ func (f *former) restored(c *cluster) {
 		f.t.Errorf("the entry is %+v, %v", e, err)
 	}
 	c.await(2*healWithin, "the ephemeral of a former session is gone", func() (bool, string) {
-		_, err := n.Tree().Get(ctx, f.name+"-held")
-		return errors.Is(err, &tree.RefusedError{Code: tree.NoNode}), fmt.Sprint(err)
+		_, there := n.Tree().Get(ctx, f.name+"-held")
+		return errors.Is(there, &tree.RefusedError{Code: tree.NoNode}), fmt.Sprint(there)
 	})
 	s, err := n.Open(ctx, client.SessionOptions{Timeout: minTimeout})
 	if err != nil {

@@ -176,8 +176,8 @@ func (u *upgrade) unimplemented(n int) {
 	}
 }
 
-// load has a client open and close sessions all the time, whichever release its nodes run. stop ends that, and fails the
-// test if an open or a close failed.
+// load has a client open and close sessions all the time, whichever release its nodes run. stop ends that, and fails
+// the test if an open or a close failed.
 func (u *upgrade) load() (stop func()) {
 	u.t.Helper()
 	x := u.l.client()
@@ -218,8 +218,8 @@ func (u *upgrade) heldBack(want string) {
 	})
 }
 
-// raise gives the cluster its tree: the operator's word, without a restart. All sessions can write then, also those that
-// the former release has opened.
+// raise gives the cluster its tree: the operator's word, without a restart. All sessions can write then, also those
+// that the former release has opened.
 func (u *upgrade) raise() {
 	u.t.Helper()
 	_, others := u.serving()
@@ -311,9 +311,9 @@ func (u *upgrade) unnoted(n int) {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	plain := strings.Replace(string(text), `"format":4`, `"format":3`, 1)
+	plain := strings.Replace(string(text), `"format":5`, `"format":3`, 1)
 	if plain == string(text) {
-		u.t.Fatalf("node %d's identity file is not of format 4: %s", n, text)
+		u.t.Fatalf("node %d's identity file is not of format 5: %s", n, text)
 	}
 	if err := os.WriteFile(file, []byte(plain), 0o600); err != nil {
 		u.t.Fatal(err)
