@@ -285,6 +285,30 @@ func TestLockHolderCutOff(t *testing.T) {
 	x.wantHeldBy(present)
 }
 
+// TestLockHolderWhosePacketsAreDropped: nothing that a holder sends comes to a node any more, though all nodes run, serve
+// each other and answer on open connections. Its program gets SIGTERM and is killed before another can have the lock.
+func TestLockHolderWhosePacketsAreDropped(t *testing.T) {
+	c := up(t, 3)
+	x := c.competition("dropped")
+	former := x.start("steady")
+	old := x.first("wrote", 0)
+	var cuts []*partition
+	for _, n := range c.all() {
+		cuts = append(cuts, c.cutClients(n, direction("in")))
+	}
+	x.first("term", 0)
+	wantKilled(t, former, old)
+	for _, cut := range cuts {
+		cut.heal()
+	}
+	x.start("steady")
+	present := x.first("wrote", old.token)
+	if err := judge(x.record()); err != nil {
+		t.Error(err)
+	}
+	x.wantHeldBy(present)
+}
+
 func begun(all []line) (tokens []fence.Token) {
 	for _, l := range all {
 		if l.what == "begin" {
