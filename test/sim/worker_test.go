@@ -132,7 +132,8 @@ func (x *worker) hadLast(s *client.Session, path string) {
 func (x *worker) used(s *client.Session, asked time.Duration, u history.Use, err error) bool {
 	e := history.Event{Kind: history.Used, Who: x.name, ID: s.ID(), Asked: asked, Use: &u}
 	if err != nil {
-		e.Text, e.Unknown = err.Error(), errors.Is(err, session.ErrOutcomeUnknown)
+		// A write whose result is gone took effect, if only as a refusal (X9): its caller does not know which.
+		e.Text, e.Unknown = err.Error(), errors.Is(err, session.ErrOutcomeUnknown) || errors.Is(err, client.ErrResultGone)
 	}
 	x.w.record.Add(e)
 	return err == nil
