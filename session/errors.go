@@ -47,6 +47,9 @@ var (
 	ErrWrongCluster = errors.New("peer is not of this cluster")
 	// ErrLocalSession: the session is local, and may not be upgraded to write (U4).
 	ErrLocalSession = errors.New("session is local, and this cluster does not upgrade local sessions")
+	// ErrTLS: the two sides of a connection do not agree on TLS, or one does not accept the other's certificate. See
+	// [TLSError].
+	ErrTLS = errors.New("no agreement on TLS")
 	// ErrClosed: the caller has closed the object that it uses.
 	ErrClosed = errors.New("closed")
 )
@@ -178,3 +181,32 @@ func (e *FieldError) Error() string {
 
 // Is makes e an [ErrInvalid].
 func (e *FieldError) Is(target error) bool { return target == ErrInvalid }
+
+// TLSError is [ErrTLS] with the two sides and what to do.
+type TLSError struct {
+	// With is the other side: an address.
+	With string
+	// Fault says what is wrong, and Advice what to do about it: it names the side and its setting. Advice may be empty.
+	Fault, Advice string
+	// Plain says that the other side speaks without TLS.
+	Plain bool
+	// Err is the cause, nil when Fault says all.
+	Err error
+}
+
+func (e *TLSError) Error() string {
+	text := "TLS with " + e.With + ": " + e.Fault
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	if e.Advice != "" {
+		text += ": " + e.Advice
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *TLSError) Unwrap() error { return e.Err }
+
+// Is makes e an [ErrTLS].
+func (*TLSError) Is(target error) bool { return target == ErrTLS }

@@ -6,11 +6,11 @@ import (
 	"net"
 	"net/netip"
 
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
 	"holdfast/session"
+	"holdfast/transport/secure"
 	"holdfast/transport/wire"
 )
 
@@ -20,11 +20,10 @@ func CallerOf(ctx context.Context) (Caller, error) {
 	var v Caller
 	if p, ok := peer.FromContext(ctx); ok {
 		v.Address = AddressOf(p.Addr)
-		if tls, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(tls.State.VerifiedChains) > 0 &&
-			len(tls.State.VerifiedChains[0]) > 0 {
-			v.Principal, v.Verified = subject(tls.State.VerifiedChains[0][0]), true
-			return v, nil
-		}
+	}
+	if identity, ok := secure.IdentityOf(ctx); ok {
+		v.Principal, v.Verified = subject(identity.Certificate), true
+		return v, nil
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	switch names := md[wire.PrincipalKey]; {

@@ -7,11 +7,11 @@ import (
 	"net"
 	"net/netip"
 
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
 	"holdfast/session"
+	"holdfast/transport/secure"
 	"holdfast/transport/wire"
 	"holdfast/tree"
 )
@@ -29,10 +29,9 @@ func PrincipalsOf(ctx context.Context, super string) ([]tree.Principal, error) {
 		if ip, valid := ipOf(p.Addr); valid {
 			all = append(all, tree.Principal{Scheme: tree.IP, ID: ip.String()})
 		}
-		if tls, secure := p.AuthInfo.(credentials.TLSInfo); secure && len(tls.State.VerifiedChains) > 0 &&
-			len(tls.State.VerifiedChains[0]) > 0 {
-			all = append(all, tree.Principal{Scheme: tree.X509, ID: tls.State.VerifiedChains[0][0].Subject.String()})
-		}
+	}
+	if identity, ok := secure.IdentityOf(ctx); ok {
+		all = append(all, tree.Principal{Scheme: tree.X509, ID: identity.Subject})
 	}
 	if err := tree.CheckPrincipals(all); err != nil {
 		return nil, &session.FieldError{

@@ -17,6 +17,7 @@ import (
 	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
 	"holdfast/transport/port"
+	"holdfast/transport/secure"
 	"holdfast/transport/wire"
 )
 
@@ -198,7 +199,7 @@ func serve[In, Out any](
 	if err == nil {
 		var cluster string
 		if cluster, node, err = named(first); err == nil {
-			err = h.admit(cluster, node)
+			err = h.admit(ctx, cluster, node)
 		}
 	}
 	if err != nil {
@@ -225,9 +226,14 @@ func serve[In, Out any](
 	return err
 }
 
-// admit returns an error for a stream of another cluster, or of a node that is no member.
-func (h *peerHandler) admit(cluster string, node session.Node) error {
+// admit returns an error for a stream of another cluster, of a node that is no member, or of another node than the
+// certificate names.
+func (h *peerHandler) admit(ctx context.Context, cluster string, node session.Node) error {
+	identity, verified := secure.IdentityOf(ctx)
 	switch {
+	case verified && identity.Name.Node() != node:
+		return fmt.Errorf("%w: the hello is node %d's, with the certificate of %v", session.ErrWrongCluster, node,
+			identity.Name)
 	case cluster != h.cfg.ClusterID:
 		return fmt.Errorf("%w: the peer is of cluster %q, this node of %q", session.ErrWrongCluster, cluster,
 			h.cfg.ClusterID)

@@ -30,6 +30,9 @@ func (p *Port) newConn(conn net.Conn) *Conn {
 	return c
 }
 
+// NetConn returns the connection that the port accepted.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
 // connAddr is how gRPC hands a handler its connection.
 type connAddr struct {
 	net.Addr

@@ -14,10 +14,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/transport/secure"
 	"holdfast/transport/wire"
 )
 
@@ -68,7 +68,7 @@ type Keepalive struct {
 // Config configures a [Port].
 type Config struct {
 	Logger hclog.Logger
-	// Credentials of the transport; nil is plaintext.
+	// Credentials of the transport; nil takes TLS from the listener, if that has TLS.
 	Credentials credentials.TransportCredentials
 	Limits      Limits
 	// RequestsPerStream is how many requests may be under way on one stream: each connection has room for them.
@@ -150,7 +150,7 @@ func New(c Config) *Port {
 		p.ledger = NewLedger(int64(c.Limits.WaitingBytes), c.RequestsPerStream)
 	}
 	if c.Credentials == nil {
-		c.Credentials = insecure.NewCredentials()
+		c.Credentials = secure.Credentials()
 	}
 	options := []grpc.ServerOption{
 		grpc.Creds(c.Credentials),

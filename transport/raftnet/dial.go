@@ -139,6 +139,9 @@ func (l *Layer) greetFirst(conn net.Conn, v, code byte, timeout time.Duration) (
 	if err == nil {
 		err = theirs.check(&l.cfg)
 	}
+	if err == nil {
+		err = l.identify(conn, theirs)
+	}
 	if err == nil && theirs.code != codeHello { // a release refuses a code that it does not know by repeating it
 		err = &refusal{
 			theirs.code, fmt.Sprintf("node %d runs a release that does not know code %d of the raft handshake",
@@ -197,6 +200,9 @@ type tracked struct {
 	layer *Layer
 	once  sync.Once
 }
+
+// NetConn returns the connection that is tracked.
+func (c *tracked) NetConn() net.Conn { return c.Conn }
 
 // Close closes the connection.
 func (c *tracked) Close() error {

@@ -30,6 +30,10 @@ const (
 	codeStranger  = 8
 	// codeAsk is a question of a voter to another (F1, F2). Releases that do not know it refuse it.
 	codeAsk = 9
+	// codeIdentity refuses a greeting whose number is not the one in the greeter's certificate.
+	codeIdentity = 10
+	// codeTLS refuses a greeting without TLS.
+	codeTLS = 11
 )
 
 // errGarbage says that the other side does not speak this protocol at all.
@@ -112,10 +116,11 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// Is makes a refusal a [session.ErrWrongCluster], unless the other side waits for admission, and the refusal of a
-// question itself an [ErrFormer].
+// Is makes a refusal a [session.ErrWrongCluster], unless the other side waits for admission, the refusal of a question
+// itself an [ErrFormer], and one for the lack of TLS a [session.ErrTLS].
 func (r *refusal) Is(target error) bool {
-	return target == session.ErrWrongCluster && r.code != codeWaits || target == ErrFormer && r.code == codeAsk
+	return target == session.ErrWrongCluster && r.code != codeWaits || target == ErrFormer && r.code == codeAsk ||
+		target == session.ErrTLS && r.code == codeTLS
 }
 
 // check returns why a node with cfg does not accept the other side's greeting g.

@@ -282,7 +282,10 @@ func (l *Layer) greet(h *handshake) {
 	if err != nil {
 		return
 	}
-	theirs, err := l.answer(conn)
+	theirs, err := l.shake(h.conn)
+	if err == nil {
+		theirs, err = l.answer(conn)
+	}
 	if err != nil {
 		l.log(conn, err)
 		l.drop(conn)
@@ -346,6 +349,9 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 		answer.version = theirs.version
 	}
 	refused := theirs.check(&l.cfg)
+	if refused == nil {
+		refused = l.identify(conn, theirs)
+	}
 	if refused == nil && theirs.code != codeMeet && l.waits() {
 		refused = &refusal{codeWaits, fmt.Sprintf("node %d waits for admission to the cluster", l.cfg.Node)}
 	}

@@ -1,0 +1,239 @@
+package secure
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// handshakeTimeout bounds a handshake.
+	handshakeTimeout = 5 * time.Second
+	// farewell bounds the time that a closed connection takes to say so. A side that reads nothing must not hold up
+	// whoever closes.
+	farewell = 100 * time.Millisecond
+	// lingerTime and lingerBytes bound the wait for a refused side to read why: a connection that is closed with unread
+	// bytes is reset, and the reason is lost.
+	lingerTime  = 500 * time.Millisecond
+	lingerBytes = 64 << 10
+)
+
+// Conn is a connection with TLS, or without it where the mode of its port allows that. An accepted one shakes hands
+// with its first Read or Write, or with HandshakeContext. Safe for concurrent use, as a [net.Conn] is.
+type Conn struct {
+	*lower
+	// shake does the handshake: it sets upper, or returns why there is none.
+	shake func(ctx context.Context, c *Conn) error
+	begun atomic.Bool
+	// done is closed once upper, state and err are set.
+	done  chan struct{}
+	upper net.Conn
+	// state is that of TLS, nil without.
+	state *tls.ConnectionState
+	err   error
+	// judge returns an error unless m accepts the certificates of the other side.
+	judge func(m *Material, now time.Time) error
+	// first says what the first error, or the first bytes, of reading mean; nil: nothing.
+	first func(b []byte, err error) error
+	read  atomic.Bool
+	store *Store
+	once  sync.Once
+}
+
+// NetConn returns the connection below.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// HandshakeContext shakes hands, unless that was done.
+func (c *Conn) HandshakeContext(ctx context.Context) error {
+	if c.begun.CompareAndSwap(false, true) {
+		bounded, cancel := context.WithTimeout(ctx, handshakeTimeout)
+		defer cancel()
+		c.err = c.shake(bounded, c)
+		close(c.done)
+	}
+	<-c.done
+	return c.err
+}
+
+func (c *Conn) ready() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return c.HandshakeContext(context.Background()) //nolint:forbidigo // reading and writing have no context
+	}
+}
+
+// Read reads. Before TLS 1.3 tells a side that dials whether its certificate was accepted, it may read already: so the
+// first error may be that of the handshake.
+func (c *Conn) Read(b []byte) (int, error) {
+	if err := c.ready(); err != nil {
+		return 0, err
+	}
+	n, err := c.upper.Read(b)
+	if c.first != nil && !c.read.Swap(true) {
+		if why := c.first(b[:n], err); why != nil {
+			return 0, why
+		}
+	}
+	return n, err
+}
+
+// Write writes.
+func (c *Conn) Write(b []byte) (int, error) {
+	if err := c.ready(); err != nil {
+		return 0, err
+	}
+	return c.upper.Write(b)
+}
+
+// Close closes the connection. It does not wait for the other side.
+func (c *Conn) Close() error {
+	c.forget()
+	c.closing.Store(true)
+	select {
+	case <-c.done:
+		if c.upper != nil {
+			return c.upper.Close()
+		}
+	default:
+	}
+	return c.Conn.Close()
+}
+
+// cut closes the connection from another goroutine than its user's.
+func (c *Conn) cut() {
+	c.forget()
+	_ = c.Conn.Close() // its user reads the error
+}
+
+func (c *Conn) forget() {
+	c.once.Do(func() {
+		if c.store != nil {
+			c.store.remove(c)
+		}
+	})
+}
+
+// accepted is judge, with the time.
+func (c *Conn) accepted(m *Material, now time.Time) error { return c.judge(m, now) }
+
+// certificate returns the verified certificate of the other side, nil for none.
+func (c *Conn) certificate() *x509.Certificate {
+	select {
+	case <-c.done:
+	default:
+		return nil
+	}
+	if c.err != nil || c.state == nil || len(c.state.PeerCertificates) == 0 {
+		return nil
+	}
+	return c.state.PeerCertificates[0]
+}
+
+// secured makes t the upper end of the connection, and notes it in store if the other side has a certificate.
+func (c *Conn) secured(t *tls.Conn, store *Store, by *Material) error {
+	state := t.ConnectionState()
+	c.upper, c.state = t, &state
+	if len(state.PeerCertificates) == 0 {
+		return nil
+	}
+	c.store = store
+	return store.add(c, by)
+}
+
+// ofConn returns the Conn that a connection is, or that it wraps.
+func ofConn(conn net.Conn) *Conn {
+	for conn != nil {
+		if c, ok := conn.(*Conn); ok {
+			return c
+		}
+		below, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		conn = below.NetConn()
+	}
+	return nil
+}
+
+// Handshake shakes hands on a connection that a [Server] accepted, unless that was done. Of other connections it
+// returns nil at once.
+func Handshake(ctx context.Context, conn net.Conn) error {
+	if c := ofConn(conn); c != nil {
+		return c.HandshakeContext(ctx)
+	}
+	return nil
+}
+
+// PeerCertificate returns the verified certificate of the other side of a connection, nil without one. Connections may
+// wrap that of a [Server] or a [Dialer] if they have a method NetConn.
+func PeerCertificate(conn net.Conn) *x509.Certificate {
+	if c := ofConn(conn); c != nil {
+		return c.certificate()
+	}
+	return nil
+}
+
+// Refused returns the connection below TLS, for the port's own answer to a caller without TLS.
+func Refused(conn net.Conn) net.Conn {
+	if c := ofConn(conn); c != nil {
+		return c.lower
+	}
+	return conn
+}
+
+// lower is the connection below TLS. Bytes that were looked at are read again.
+type lower struct {
+	net.Conn
+	// looked are bytes that were read ahead. They belong to the goroutine that reads.
+	looked  []byte
+	closing atomic.Bool
+}
+
+// peek returns some of the first bytes, at least one.
+func (l *lower) peek() ([]byte, error) {
+	b := make([]byte, 16)
+	n, err := l.Conn.Read(b)
+	l.looked = b[:n]
+	if n > 0 {
+		err = nil
+	}
+	return l.looked, err
+}
+
+// Read reads the bytes that were looked at, then those that follow.
+func (l *lower) Read(b []byte) (int, error) {
+	if len(l.looked) > 0 {
+		n := copy(b, l.looked)
+		if l.looked = l.looked[n:]; len(l.looked) == 0 {
+			l.looked = nil
+		}
+		return n, nil
+	}
+	return l.Conn.Read(b)
+}
+
+// SetWriteDeadline sets the deadline, or an earlier one while the connection says that it closes.
+func (l *lower) SetWriteDeadline(t time.Time) error {
+	if l.closing.Load() {
+		t = time.Now().Add(farewell)
+	}
+	return l.Conn.SetWriteDeadline(t)
+}
+
+// linger waits a moment until the other side has read why it was refused.
+func (l *lower) linger() {
+	if l.SetDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	if half, ok := l.Conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // the other side may be gone
+	}
+	_, _ = io.CopyN(io.Discard, l.Conn, lingerBytes) // what it says does not matter any more
+}

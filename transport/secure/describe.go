@@ -1,0 +1,40 @@
+package secure
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Describe says in lines whose a certificate is, who signed it, what it is for and until when it is valid.
+func Describe(c *x509.Certificate) string {
+	line := func(what, text string) string { return fmt.Sprintf("  %-11s %s", what, text) }
+	names := c.DNSNames
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	whose := owner(c)
+	uses := []string{}
+	for _, u := range c.ExtKeyUsage {
+		switch u { //nolint:exhaustive // the others do not matter here
+		case x509.ExtKeyUsageServerAuth:
+			uses = append(uses, "servers")
+		case x509.ExtKeyUsageClientAuth:
+			uses = append(uses, "clients")
+		}
+	}
+	if c.IsCA {
+		whose, uses = "a CA", []string{"signing certificates"}
+	}
+	lines := []string{
+		line("of", whose), line("subject", c.Subject.String()), line("signed by", c.Issuer.String()),
+		line("for", strings.Join(uses, " and ")),
+		line("valid", c.NotBefore.UTC().Format(time.RFC3339)+" to "+c.NotAfter.UTC().Format(time.RFC3339)),
+	}
+	if len(names) > 0 {
+		lines = append(lines, line("hosts", strings.Join(names, ", ")))
+	}
+	return strings.Join(append(lines, line("sha256", fmt.Sprintf("%x", sha256.Sum256(c.Raw)))), "\n")
+}

@@ -1,0 +1,104 @@
+package secure
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"net"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+)
+
+// Identity is whom the verified certificate of a caller names.
+type Identity struct {
+	// Name is the name of this project's form; zero without one.
+	Name Name
+	// Subject is the subject of the certificate, as RFC 2253 writes it.
+	Subject string
+	// Certificate is the verified certificate.
+	Certificate *x509.Certificate
+}
+
+// IdentityOf returns the identity of whoever makes a call: the context is that of a gRPC handler, or of an HTTP request
+// over a connection that [HTTPContext] has seen. It is false for callers without a verified certificate.
+func IdentityOf(ctx context.Context) (Identity, bool) {
+	c := certificateOf(ctx)
+	if c == nil {
+		return Identity{}, false
+	}
+	name, err := NameOf(c)
+	if err != nil {
+		return Identity{}, false // no port accepts it
+	}
+	return Identity{name, c.Subject.String(), c}, true
+}
+
+func certificateOf(ctx context.Context) *x509.Certificate {
+	if conn, ok := ctx.Value(connKey{}).(net.Conn); ok {
+		return PeerCertificate(conn)
+	}
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.VerifiedChains) == 0 || len(info.State.VerifiedChains[0]) == 0 {
+		return nil
+	}
+	return info.State.VerifiedChains[0][0]
+}
+
+type connKey struct{}
+
+// HTTPContext is for [net/http.Server.ConnContext].
+func HTTPContext(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// Credentials are gRPC's, for connections that a [Server] has accepted or a [Dialer] has made. They add nothing to the
+// connection, and tell gRPC who the other side is. Other connections are without TLS.
+func Credentials() credentials.TransportCredentials { return overConn{} }
+
+type overConn struct{}
+
+// ClientHandshake takes a connection as it is: a [Dialer] has shaken hands.
+func (overConn) ClientHandshake(_ context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return conn, infoOf(conn), nil
+}
+
+// ServerHandshake shakes hands.
+func (overConn) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	//nolint:forbidigo // gRPC gives no context; the handshake has its own limit of time
+	if err := Handshake(context.Background(), conn); err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return conn, infoOf(conn), nil
+}
+
+func infoOf(conn net.Conn) credentials.AuthInfo {
+	if c := ofConn(conn); c != nil && c.state != nil {
+		return credentials.TLSInfo{
+			State:          *c.state,
+			CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+		}
+	}
+	return plainInfo{credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}
+}
+
+// plainInfo is what gRPC knows of a connection without TLS.
+type plainInfo struct{ credentials.CommonAuthInfo }
+
+// AuthType names the kind.
+func (plainInfo) AuthType() string { return "insecure" }
+
+// Info describes the credentials.
+func (overConn) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
+}
+
+// Clone returns the credentials.
+func (o overConn) Clone() credentials.TransportCredentials { return o }
+
+// OverrideServerName is not used.
+func (overConn) OverrideServerName(string) error { return nil }

@@ -1,0 +1,124 @@
+// Package issue makes certificates for tests and small sites: a CA, and certificates of nodes, clients and
+// administrators as package secure reads them.
+package issue
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"holdfast/transport/secure"
+)
+
+// Issued is a certificate with its key.
+type Issued struct {
+	Certificate *x509.Certificate
+	key         crypto.Signer
+}
+
+// Span is the time for which a certificate is valid.
+type Span struct{ From, To time.Time }
+
+// NewCA returns a CA, whose certificate it signs itself.
+func NewCA(name string, valid Span) (*Issued, error) {
+	return sign(&x509.Certificate{
+		Subject:               pkix.Name{CommonName: name},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}, valid, nil)
+}
+
+// Issue returns a certificate that the CA signs. A node's has hosts, names or IP addresses, at which clients reach it.
+// Errors are [session.FieldError], but for those of the keys.
+func (ca *Issued) Issue(name secure.Name, hosts []string, valid Span) (*Issued, error) {
+	if err := name.Check(); err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: name.Name},
+		URIs:        []*url.URL{name.URI()},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if name.Kind == secure.KindNode {
+		template.Subject.CommonName = "node " + name.Name
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	for _, h := range hosts {
+		if ip := net.ParseIP(strings.Trim(h, "[]")); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+			continue
+		}
+		template.DNSNames = append(template.DNSNames, h)
+	}
+	return sign(template, valid, ca)
+}
+
+// sign signs a certificate with the key of ca, or with its own if ca is nil.
+func sign(template *x509.Certificate, valid Span, ca *Issued) (*Issued, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
+		return nil, err
+	}
+	template.NotBefore, template.NotAfter = valid.From, valid.To
+	parent, by := template, crypto.Signer(key)
+	if ca != nil {
+		if valid.To.After(ca.Certificate.NotAfter) {
+			template.NotAfter = ca.Certificate.NotAfter // nobody would accept it for longer
+		}
+		parent, by = ca.Certificate, ca.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
+	if err != nil {
+		return nil, err
+	}
+	c, err := x509.ParseCertificate(der)
+	return &Issued{c, key}, err
+}
+
+// CertificatePEM returns the certificate as a file has it.
+func (ca *Issued) CertificatePEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate.Raw})
+}
+
+// KeyPEM returns the private key as a file has it.
+func (ca *Issued) KeyPEM() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(ca.key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// ReadCA returns the CA of two files' contents.
+func ReadCA(certificate, key []byte) (*Issued, error) {
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := pair.PrivateKey.(crypto.Signer)
+	switch {
+	case !ok:
+		return nil, errors.New("the key cannot sign")
+	case !pair.Leaf.IsCA:
+		return nil, fmt.Errorf("the certificate of %q is no CA's", pair.Leaf.Subject)
+	}
+	return &Issued{pair.Leaf, signer}, nil
+}
