@@ -64,7 +64,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		Member:           n.roster.greets,
 		Advertise:        string(advertised),
 		Listener:         listener,
-		Dial:             n.options.Network.Dial,
+		Dial:             n.ports.security.dialRaft,
 		MaxHandshakes:    n.ports.parts.handshakes,
 		HandshakeTimeout: raftTimeout,
 		Directory:        n.admission.mine,

@@ -23,6 +23,7 @@ type health struct {
 	admission *admission
 	server    *learner.Server
 	replica   *replica
+	security  *security
 	// news wakes watch: the node has stalled, or goes on.
 	news chan struct{}
 	// ready is closed once the node has served for the first time.
@@ -63,6 +64,9 @@ func (h *health) warning() string {
 	var all []string
 	if err := h.replica.warning(); err != nil {
 		all = append(all, err.Error())
+	}
+	if text := h.security.warning(); text != "" {
+		all = append(all, text)
 	}
 	if differ := h.admission.agreement.drift(); len(differ) > 0 {
 		all = append(all, "settings differ: "+strings.Join(differ, "; "))

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"holdfast/transport/secure"
 )
 
 // httpTimeout bounds the reading of a request and the writing of its answer.
@@ -40,6 +42,7 @@ func newHTTP(n *Node) *http.Server {
 		WriteTimeout:   httpTimeout,
 		IdleTimeout:    httpTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
+		ConnContext:    secure.HTTPContext,
 		ErrorLog:       n.options.Logger.Named("http").StandardLogger(nil),
 	}
 }

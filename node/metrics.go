@@ -71,6 +71,7 @@ func allMetrics() []metric {
 	metrics = append(metrics, stallMetrics()...)
 	metrics = append(metrics, replicaMetrics()...)
 	metrics = append(metrics, portMetrics()...)
+	metrics = append(metrics, tlsMetrics()...)
 	metrics = append(metrics, leaderMetrics()...)
 	return append(metrics, ledMetrics()...)
 }

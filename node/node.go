@@ -188,7 +188,7 @@ func (n *Node) open() (err error) {
 		needs:     func() uint32 { return n.view.level() },
 	}
 	n.admission.founded.Store(n.dir.record.Founded)
-	if n.ports, err = bindPorts(n.cfg, n.options); err != nil {
+	if n.ports, err = bindPorts(n.cfg, n.options, n.roster.nodeAt); err != nil {
 		return err
 	}
 	defer func() {
@@ -215,7 +215,7 @@ func (n *Node) open() (err error) {
 	n.ports.serve(n)
 	n.health = &health{
 		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission, server: n.server,
-		replica: n.replica, news: make(chan struct{}, 1), ready: make(chan struct{}),
+		replica: n.replica, security: n.ports.security, news: make(chan struct{}, 1), ready: make(chan struct{}),
 	}
 	return nil
 }

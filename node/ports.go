@@ -17,6 +17,7 @@ import (
 	"holdfast/transport/gate"
 	"holdfast/transport/peerport"
 	"holdfast/transport/port"
+	"holdfast/transport/secure"
 )
 
 // ports are the four bound ports of a node, and the servers on all but Raft's.
@@ -27,6 +28,8 @@ type ports struct {
 	web    *http.Server
 	// backups are for clients of the client port.
 	backups *backups
+	// security is the TLS on all four.
+	security *security
 }
 
 // listeners are the bound ports, and how many connections each may have.
@@ -35,10 +38,14 @@ type listeners struct {
 	parts                      parts
 }
 
-// bindPorts binds the four ports. Nothing accepts a connection yet.
-func bindPorts(cfg config.Config, o Options) (*ports, error) {
+// bindPorts binds the four ports, and puts TLS on them as their settings say. Nothing accepts a connection yet. nodeAt
+// returns the node that is expected at an address, 0 if none is.
+func bindPorts(cfg config.Config, o Options, nodeAt func(address string) session.Node) (*ports, error) {
 	var l listeners
-	var err error
+	s, err := newSecurity(&cfg, o, nodeAt)
+	if err != nil {
+		return nil, err
+	}
 	if l.parts, err = share(cfg, o); err != nil {
 		return nil, err
 	}
@@ -59,7 +66,13 @@ func bindPorts(cfg config.Config, o Options) (*ports, error) {
 		*bind.to = bound
 	}
 	l.http = port.LimitConnections(l.http, l.parts.http)
-	return &ports{listeners: l}, nil
+	for _, secured := range []struct {
+		on *net.Listener
+		by *secure.Server
+	}{{&l.clients, s.client}, {&l.raft, s.raft}, {&l.nodes, s.peers}, {&l.http, s.http}} {
+		*secured.on = secured.by.Listener(*secured.on)
+	}
+	return &ports{listeners: l, security: s}, nil
 }
 
 // listenAdvice says what an operator can do about an address that the node cannot listen on.
@@ -121,7 +134,7 @@ func (p *ports) serve(n *Node) {
 func (n *Node) mayFollow(node session.Node) bool { return node != n.cfg.Node && n.view.has(node) }
 
 func (n *Node) peerDial(address string) dial.PeerConfig {
-	return dial.PeerConfig{Address: address, ClusterID: n.cfg.ClusterID, Dial: n.options.Network.Dial}
+	return dial.PeerConfig{Address: address, ClusterID: n.cfg.ClusterID, Dial: n.ports.security.dialPeers}
 }
 
 func (p *ports) serveClients() error { return p.client.Serve(p.clients) }

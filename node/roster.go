@@ -135,6 +135,23 @@ func (r *roster) raftAddressOf(d raftnet.Directory) string {
 	return ""
 }
 
+// nodeAt returns the node that has an address for nodes, by the peers or else by Raft's newest configuration; 0 when
+// neither knows the address.
+func (r *roster) nodeAt(address string) session.Node {
+	for _, p := range r.peers {
+		if address == p.Raft || address == p.Peer {
+			return p.Node
+		}
+	}
+	for _, s := range r.servers() {
+		host, _, err := raftnet.Split(s.Address)
+		if node, _, other := nodeOfServer(s.ID); err == nil && other == nil && host == address {
+			return node
+		}
+	}
+	return 0
+}
+
 // greets reports whether a node may greet this one on Raft's port: the node is among the peers, or a member. The
 // directory does not matter, because a node on a new directory is neither. A member that is not among the peers yet may
 // be a leader that this node lags behind.

@@ -67,6 +67,7 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	start("peer port", n.ports.servePeers)
 	start("client port", n.ports.serveClients)
 	start("http port", n.ports.serveHTTP)
+	start("certificates", func() error { return n.ports.security.run(ctx) })
 	start("health", func() error {
 		return n.health.watch(ctx, n.options.pulse, n.cfg.Sessions.HeartbeatInterval, n.ports.client, rooms)
 	})

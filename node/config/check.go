@@ -62,6 +62,7 @@ func check(c Config, from provenance) error {
 	k.listeners()
 	k.sessions()
 	k.gate()
+	k.tls()
 	k.raft()
 	return errors.Join(k.problems...)
 }

@@ -28,6 +28,7 @@ type Config struct {
 	Raft     Raft
 	Clients  Clients
 	Gate     Gate
+	TLS      TLS
 
 	// ShutdownTimeout bounds an orderly stop.
 	ShutdownTimeout time.Duration
@@ -63,7 +64,7 @@ func Default() Config {
 func (c Config) Complete() (Config, error) { return c.complete(provenance{}) }
 
 func (c Config) complete(from provenance) (Config, error) {
-	c.Sessions, c.Raft = c.Sessions.derive(), c.Raft.derive()
+	c.Sessions, c.Raft, c.TLS = c.Sessions.derive(), c.Raft.derive(), c.TLS.withDefaults()
 	if err := check(c, from); err != nil {
 		return Config{}, err
 	}
@@ -97,14 +98,13 @@ func (c Config) ReadOnlyAfter() time.Duration {
 
 // Warnings returns a sentence for each setting that is allowed but probably a mistake.
 func (c Config) Warnings() []string {
+	all := c.tlsWarnings()
 	switch n := len(c.Peers); {
 	case n == 1:
-		return []string{"one node survives no failure: give peers three or five nodes"}
+		all = append(all, "one node survives no failure: give peers three or five nodes")
 	case n > 0 && n%2 == 0:
-		return []string{
-			"an even number of peers survives no more failures than one peer less: give peers three or five nodes",
-		}
-	default:
-		return nil
+		all = append(all,
+			"an even number of peers survives no more failures than one peer less: give peers three or five nodes")
 	}
+	return all
 }

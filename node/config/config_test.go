@@ -106,7 +106,10 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"max_writes_per_second":               "14",
 		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16",
 		"max_connections_per_address": "17",
-		"shutdown_timeout":            "4s", "log_level": "debug", "log_format": "json",
+		"node_tls":                    "require", "client_tls": "prefer", "http_tls": "require", "tls_cert": "c", "tls_key": "k",
+		"tls_ca": "a", "tls_client_ca": "b", "client_auth": "require", "http_auth": "optional", "tls_1_2": "on",
+		"tls_check_interval": "1s",
+		"shutdown_timeout":   "4s", "log_level": "debug", "log_format": "json",
 	}
 	for _, s := range settings() {
 		v := other[s.name]
@@ -114,6 +117,9 @@ func TestEverySettingFromEverySource(t *testing.T) {
 			t.Fatalf("%s: no other value in this test", s.name)
 		}
 		required := map[string]string{"node": "1", "data_dir": "data", "peers": threePeers}
+		if strings.HasSuffix(s.name, "_tls") {
+			required["tls_cert"], required["tls_key"], required["tls_ca"] = "c", "k", "a"
+		}
 		delete(required, s.name)
 		var environ []string
 		for name, value := range required {

@@ -18,11 +18,14 @@ const (
 	envPrefix      = "HOLDFAST_"
 	configFlag     = "config"
 	configVariable = envPrefix + "CONFIG"
-	// endpointsVariable and principalVariable belong to the command line client. They may be set next to the node's
-	// own.
+	// endpointsVariable and principalVariable belong to the command line client, and so do clientVariables. They may be
+	// set next to the node's own.
 	endpointsVariable = envPrefix + "ENDPOINTS"
 	principalVariable = envPrefix + "PRINCIPAL"
 )
+
+// clientVariables are those of the files of TLS that callers of a node use.
+func clientVariables() []string { return []string{"CACERT", "CERT", "KEY", "SERVER_NAME"} }
 
 // serviceLink matches the variables that Kubernetes sets in every pod in the namespace of a Service named holdfast. A
 // HOLDFAST_PORT that is no address with a scheme is not one of them: a user has set it, and takes it for a setting.
@@ -251,5 +254,8 @@ func holdfastVariables(environ []string) map[string]string {
 	}
 	delete(env, endpointsVariable)
 	delete(env, principalVariable)
+	for _, name := range clientVariables() {
+		delete(env, envPrefix+name)
+	}
 	return env
 }

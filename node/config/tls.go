@@ -1,0 +1,140 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"holdfast/transport/secure"
+)
+
+// TLS says which ports speak TLS, and with which files.
+type TLS struct {
+	// Nodes is the mode of the two ports for nodes, in both directions; Clients and HTTP those of the other ports.
+	Nodes, Clients, HTTP secure.Mode
+	// Cert, Key and CA are this node's certificate, its key, and the CAs of the cluster. ClientCA are those of clients,
+	// CA if it is empty.
+	Cert, Key, CA, ClientCA string
+	// ClientAuth and HTTPAuth say whether callers of these ports need certificates.
+	ClientAuth, HTTPAuth secure.Auth
+	// Old lets clients and HTTP speak TLS 1.2.
+	Old bool
+	// CheckInterval is how often the node looks whether its files have changed.
+	CheckInterval time.Duration
+}
+
+// On reports whether any port speaks TLS.
+func (t TLS) On() bool { return t.Nodes.Secure() || t.Clients.Secure() || t.HTTP.Secure() }
+
+// Files are the files, for [secure.Open].
+func (t TLS) Files() secure.Files {
+	return secure.Files{Cert: t.Cert, Key: t.Key, CA: t.CA, ClientCA: t.ClientCA}
+}
+
+// withDefaults makes a Config that was made by code, without a word of TLS, speak none.
+func (t TLS) withDefaults() TLS {
+	for _, m := range []*secure.Mode{&t.Nodes, &t.Clients, &t.HTTP} {
+		if *m == "" {
+			*m = secure.Off
+		}
+	}
+	if t.ClientAuth == "" {
+		t.ClientAuth = secure.AuthOptional
+	}
+	if t.HTTPAuth == "" {
+		t.HTTPAuth = secure.AuthNone
+	}
+	if t.CheckInterval == 0 {
+		t.CheckInterval = 10 * time.Second
+	}
+	return t
+}
+
+func tlsSettings() []setting {
+	mode := func(name string, at func(c *Config) *secure.Mode) setting {
+		return choice(name, string(secure.Off), []string{string(secure.Off), string(secure.Prefer), string(secure.Require)},
+			func(c *Config) *string { return (*string)(at(c)) })
+	}
+	auth := func(name string, def secure.Auth, at func(c *Config) *secure.Auth) setting {
+		return choice(name, string(def),
+			[]string{string(secure.AuthNone), string(secure.AuthOptional), string(secure.AuthRequire)},
+			func(c *Config) *string { return (*string)(at(c)) })
+	}
+	file := func(name string, at func(c *Config) *string) setting {
+		s := word(name, "", "a path, or empty", func(string) bool { return true }, at).from("empty")
+		s.kind = "file"
+		return s
+	}
+	return []setting{
+		mode("node_tls", func(c *Config) *secure.Mode { return &c.TLS.Nodes }).
+			helps("TLS with certificates of both sides on raft_listen and peer_listen; prefer takes and tries both, for " +
+				"the time of a change"),
+		mode("client_tls", func(c *Config) *secure.Mode { return &c.TLS.Clients }).
+			helps("TLS on client_listen; prefer takes clients with and without it"),
+		mode("http_tls", func(c *Config) *secure.Mode { return &c.TLS.HTTP }).
+			helps("TLS on http_listen; prefer takes callers with and without it"),
+		file("tls_cert", func(c *Config) *string { return &c.TLS.Cert }).
+			helps("PEM file of this node's certificate, which names the node as holdfast://CLUSTER_ID/node/NUMBER; the " +
+				"node loads the files anew when they change"),
+		file("tls_key", func(c *Config) *string { return &c.TLS.Key }).helps("PEM file of the certificate's private key"),
+		file("tls_ca", func(c *Config) *string { return &c.TLS.CA }).
+			helps("PEM file of the CAs that sign the certificates of nodes"),
+		file("tls_client_ca", func(c *Config) *string { return &c.TLS.ClientCA }).from("tls_ca").
+			helps("PEM file of the CAs that sign the certificates of clients and of callers of the HTTP port"),
+		auth("client_auth", secure.AuthOptional, func(c *Config) *secure.Auth { return &c.TLS.ClientAuth }).
+			helps("whether clients with TLS need a certificate; optional verifies it where a client has one"),
+		auth("http_auth", secure.AuthNone, func(c *Config) *secure.Auth { return &c.TLS.HTTPAuth }).
+			helps("the same for callers of the HTTP port"),
+		toggle("tls_1_2", off, func(c *Config) *bool { return &c.TLS.Old }).
+			helps("whether clients and callers of the HTTP port may speak TLS 1.2; nodes speak 1.3"),
+		duration("tls_check_interval", "10s", span[time.Duration]{100 * time.Millisecond, time.Hour},
+			func(c *Config) *time.Duration { return &c.TLS.CheckInterval }).
+			helps("how often the node looks whether the files of TLS have changed"),
+	}
+}
+
+// tls checks that the files are there that the modes need.
+func (k *checker) tls() {
+	t := k.c.TLS
+	modes := []string{}
+	for name, mode := range map[string]secure.Mode{"node_tls": t.Nodes, "client_tls": t.Clients, "http_tls": t.HTTP} {
+		if mode.Secure() {
+			modes = append(modes, name)
+		}
+	}
+	if len(modes) == 0 {
+		return
+	}
+	slices.Sort(modes)
+	by := k.other(modes[0])
+	for name, path := range map[string]string{"tls_cert": t.Cert, "tls_key": t.Key, "tls_ca": t.CA} {
+		if path == "" {
+			k.clash("must be set with "+by, name, modes[0])
+		}
+	}
+	if !secure.ValidCluster(k.c.ClusterID) {
+		k.clash("must have no dot at an end and no two in a row with "+by+": certificates have it as the host of a URI",
+			"cluster_id", modes[0])
+	}
+	if t.Clients == secure.Prefer && t.ClientAuth == secure.AuthRequire {
+		k.clash("must not be require with "+k.other("client_tls")+": clients without TLS have no certificate",
+			"client_auth", "client_tls")
+	}
+	if t.HTTP == secure.Prefer && t.HTTPAuth == secure.AuthRequire {
+		k.clash("must not be require with "+k.other("http_tls")+": callers without TLS have no certificate",
+			"http_auth", "http_tls")
+	}
+}
+
+// tlsWarnings are those of modes that are for the time of a change.
+func (c Config) tlsWarnings() (all []string) {
+	for name, mode := range map[string]secure.Mode{
+		"node_tls": c.TLS.Nodes, "client_tls": c.TLS.Clients, "http_tls": c.TLS.HTTP,
+	} {
+		if mode == secure.Prefer {
+			all = append(all, name+" is prefer: whoever reaches the port may still speak without TLS; set it to require "+
+				"once all speak TLS")
+		}
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,61 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"holdfast/session"
+	"holdfast/test/bubble"
+	"holdfast/transport/secure"
+)
+
+// Each port tells plain from TLS, and says so to both sides.
+func TestPortsTellPlainFromTLS(t *testing.T) {
+	for _, mode := range []secure.Mode{secure.Off, secure.Require} {
+		t.Run(string(mode), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				c := newSecureCluster(t, mode)
+				defer c.stop()
+				c.serve()
+				theirs, says := secure.Off, "it requires TLS, and this side speaks without TLS"
+				if mode == secure.Off {
+					theirs, says = secure.Require, "it speaks without TLS"
+				}
+				for port, setting := range map[string]string{"7400": "client_tls", "7402": "node_tls", "7403": "http_tls"} {
+					dials := c.dialled("stranger", c.files[2], theirs)
+					conn, err := dials(t.Context(), "n1:"+port)
+					if err == nil {
+						_, err = conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+						if err == nil {
+							_, err = conn.Read(make([]byte, 512))
+						}
+						_ = conn.Close()
+					}
+					if !errors.Is(err, session.ErrTLS) || !strings.Contains(err.Error(), says) {
+						t.Errorf("port %s: %v, want %q", port, err, says)
+					}
+					c.eventually("the node says so", within, func() bool {
+						return strings.Contains(c.nodes[0].log.String(), setting+" is "+string(mode)+" here")
+					})
+				}
+				web := &http.Client{Transport: &http.Transport{
+					DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+						return c.Host("stranger").Dial(ctx, address)
+					}, DisableKeepAlives: true,
+				}}
+				answer, err := web.Get("http://n1:7403/healthz")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer answer.Body.Close()
+				if got, want := answer.StatusCode, map[secure.Mode]int{secure.Off: 200, secure.Require: 400}[mode]; got != want {
+					t.Errorf("plain HTTP at http_tls %s: %d, want %d", mode, got, want)
+				}
+			})
+		})
+	}
+}
