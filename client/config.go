@@ -59,6 +59,8 @@ type Config struct {
 	// answers in random order. It must be safe for concurrent use. nil is the system's resolver, or no resolver if Dial
 	// is set: then Dial gets the names.
 	Resolve func(ctx context.Context, host string) ([]string, error)
+	// TLS speaks TLS with the nodes; nil does not.
+	TLS *TLS
 	// Instance names this client process in resumes (M1). It is 64 random bits that no other process, now or earlier,
 	// has; 0 draws them from crypto/rand.
 	Instance uint64
@@ -109,6 +111,9 @@ type Config struct {
 	// Rand is the source of the waits and of the order of the endpoints; nil is a source seeded by crypto/rand. The
 	// client uses it under a lock, so it need not be safe for concurrent use.
 	Rand rand.Source
+
+	// dialer makes the connections, over Dial.
+	dialer dialer
 }
 
 // complete checks the configuration and fills in the defaults. The error joins every fault.
@@ -136,6 +141,8 @@ func complete(cfg Config) (Config, error) {
 		errs = append(errs, &session.FieldError{Field: "principal", Limit: wire.PrincipalLimit()})
 	}
 	errs = append(errs, checkDigests(cfg.Digests))
+	dialer, err := newDialer(cfg.TLS, cfg.Dial, cfg.Logger)
+	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return Config{}, err
 	}
@@ -143,6 +150,7 @@ func complete(cfg Config) (Config, error) {
 	if cfg.Resolve == nil && cfg.Dial == nil {
 		cfg.Resolve = net.DefaultResolver.LookupHost
 	}
+	cfg.dialer, cfg.Dial = dialer, dialer.DialContext
 	setDefault(&cfg.HedgeDelay, DefaultHedgeDelay)
 	setDefault(&cfg.MinBackoff, DefaultMinBackoff)
 	setDefault(&cfg.MaxBackoff, max(DefaultMaxBackoff, cfg.MinBackoff))

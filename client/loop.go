@@ -188,7 +188,10 @@ func (t *listener) Members(ctx context.Context, addresses []string, err error) {
 
 // dial begins to connect.
 func (l *loop) dial(ctx context.Context, c *core.Conn) {
-	o := dial.Options{Dial: l.cfg.Dial, Principal: l.cfg.Principal, Digests: l.cfg.Digests}
+	o := dial.Options{
+		Dial: l.cfg.dialer.named(c.Server), Credentials: l.cfg.dialer.credentials(), Principal: l.cfg.Principal,
+		Digests: l.cfg.Digests,
+	}
 	l.streams[c] = stream.Start(ctx, &l.running, c.Address, o, &listener{l, c})
 }
 

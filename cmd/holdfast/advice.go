@@ -33,6 +33,9 @@ func (*notClientPortError) Is(target error) bool { return target == client.ErrUn
 // gRPC server, such as a node's peer port, that lacks the services of every release. A server that hangs up is not
 // foreign: a node hangs up on connections above its limit.
 func (t *target) foreign(err error) bool {
+	if errors.Is(err, session.ErrTLS) {
+		return false // an answer in HTTP/1 is how a node refuses to speak, or not to speak, TLS
+	}
 	_, known := errors.AsType[*notClientPortError](err)
 	return known || errors.Is(err, client.ErrUnreachable) && t.dialer.saw(errHTTP1) || lacksServices(err)
 }
@@ -58,6 +61,9 @@ func (t *target) hungUp(err error) bool {
 func (t *target) brief(endpoint string, err error) string {
 	if _, ok := errors.AsType[*notClientPortError](err); ok {
 		return notClientPort
+	}
+	if refused, ok := errors.AsType[*session.TLSError](err); ok {
+		return refused.Fault + ": " + refused.Advice
 	}
 	if failure := t.dialer.failure(endpoint); failure != nil && errors.Is(err, client.ErrUnreachable) {
 		err = failure
@@ -85,6 +91,8 @@ func (t *target) advice(err error) string {
 	case errors.Is(err, session.ErrLagging):
 		return "Ask again a little later, or ask other nodes with --endpoints. If the error stays, this cluster did " +
 			"not issue the token: use the newest token as it was printed."
+	case errors.Is(err, session.ErrTLS):
+		return "docs/operations.md, section TLS, says what each error means and what to change."
 	case t.foreign(err):
 		which := strings.Join(t.endpoints, ",")
 		if len(t.endpoints) > 1 {

@@ -111,7 +111,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 		c.snapshot(),
 		c.ping(),
 		group("id", "Decode, encode, make and allocate ids",
-			idDecode(c.out), idEncode(c.out), idNew(c.out), idZXID(c.out), c.idAllocate()))
+			idDecode(c.out), idEncode(c.out), idNew(c.out), idZXID(c.out), c.idAllocate()), cert(c.out))
 	inTree := &treeCommands{c}
 	held := holds{inTree}
 	root.AddCommand(held.lock(), held.elect(), held.register())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,10 @@ import (
 const (
 	endpointsVariable = "HOLDFAST_ENDPOINTS"
 	principalVariable = "HOLDFAST_PRINCIPAL"
+	caVariable        = "HOLDFAST_CACERT"
+	certVariable      = "HOLDFAST_CERT"
+	keyVariable       = "HOLDFAST_KEY"
+	serverVariable    = "HOLDFAST_SERVER_NAME"
 	defaultEndpoints  = "localhost:7400"
 )
 
@@ -32,6 +37,8 @@ type target struct {
 	digest  string
 	// readOnly allows answers of read-only nodes, for commands that have the flag.
 	readOnly bool
+	// tls are the files with which this client speaks TLS; all empty, it does not.
+	tls client.TLS
 	// dialer connects all clients of the run. It knows how connections failed when a command has failed.
 	dialer dialer
 }
@@ -45,6 +52,20 @@ func (t *target) register(root *cobra.Command, endpoints, principal string) {
 	flags.StringVar(&t.principal, "principal", principal,
 		"name of this client; clients of the same name share one budget, and nobody verifies the name (environment: "+
 			principalVariable+")")
+	for _, f := range []struct {
+		to                   *string
+		name, help, variable string
+	}{
+		{&t.tls.CACert, "cacert", "speak TLS with nodes whose certificates these CAs sign, a PEM file", caVariable},
+		{&t.tls.Cert, "cert", "speak TLS with this certificate of the client, a PEM file", certVariable},
+		{&t.tls.Key, "key", "private key of --cert, a PEM file", keyVariable},
+		{
+			&t.tls.ServerName, "server-name", "name that the nodes' certificates must have (default: the endpoint's host)",
+			serverVariable,
+		},
+	} {
+		flags.StringVar(f.to, f.name, os.Getenv(f.variable), f.help+" (environment: "+f.variable+")")
+	}
 	flags.Var(arg.Positive(&t.timeout, 5*time.Second, 0), "call-timeout",
 		"time limit of a call, failed attempts included")
 }
@@ -87,6 +108,9 @@ func (t *target) client(cfg client.Config) (*client.Client, error) {
 	}
 	cfg.Principal = t.principal
 	cfg.Dial = t.dialer.dial
+	if t.tls != (client.TLS{}) {
+		cfg.TLS = &t.tls
+	}
 	cfg.Digests = t.digests
 	if len(t.digests) == 0 && t.digest != "" {
 		cfg.Digests = []string{t.digest}

@@ -44,7 +44,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	//nolint:contextcheck // commands take it from cobra: ExecuteContext
-	root.AddCommand(runCommand(environ), devCommand(environ), healthCommand(), versionCommand(), restoreCommand(),
+	root.AddCommand(runCommand(environ), devCommand(environ), healthCommand(environ), versionCommand(), restoreCommand(),
 		recoverCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagRefused(err) })
 	root.SetArgs(args)

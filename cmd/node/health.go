@@ -21,8 +21,9 @@ import (
 const maxHealthAnswer = 4096
 
 // healthCommand is the health check of a container: an image FROM scratch has no other program for it.
-func healthCommand() *cobra.Command {
+func healthCommand(environ []string) *cobra.Command {
 	var address string
+	var files tlsFiles
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "health",
@@ -37,7 +38,7 @@ func healthCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			answer, err := health(ctx, address)
+			answer, err := health(ctx, address, files)
 			if err != nil {
 				return failure{err}
 			}
@@ -47,6 +48,7 @@ func healthCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1:7403", "HTTP address of the node, its http_listen")
 	cmd.Flags().Var(arg.Positive(&timeout, 2*time.Second, 0), "timeout", "how long to wait for the answer")
+	files.register(cmd, environ)
 	return cmd
 }
 
@@ -57,12 +59,20 @@ func hostPort(address string) bool {
 }
 
 // health returns the answer of the node at an HTTP address. Its error says why, when the node does not serve.
-func health(ctx context.Context, address string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
+func health(ctx context.Context, address string, files tlsFiles) (string, error) {
+	scheme, secured, err := files.load()
 	if err != nil {
 		return "", err
 	}
-	response, err := http.DefaultClient.Do(request)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/healthz", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	web := &http.Client{Transport: &http.Transport{TLSClientConfig: secured, DisableKeepAlives: true}}
+	response, err := web.Do(request)
+	if why := files.explain(address, err); why != nil {
+		return "", why
+	}
 	if _, network := errors.AsType[*net.OpError](err); err != nil && !network && ctx.Err() == nil {
 		return "", fmt.Errorf(
 			"%s does not answer with HTTP/1: it is not the HTTP port of a node, which is 7403 unless its http_listen "+

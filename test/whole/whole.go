@@ -32,15 +32,23 @@ type Cluster struct {
 	T *testing.T
 	// Names are those of the nodes' hosts.
 	Names []string
+	// change alters the nodes' configurations.
+	change func(*config.Config)
 }
 
 // Run runs f in a bubble, with a cluster whose nodes are ready.
 func Run(t *testing.T, f func(c *Cluster)) {
 	t.Helper()
+	RunWith(t, func(*config.Config) {}, f)
+}
+
+// RunWith is Run with nodes whose configurations are altered.
+func RunWith(t *testing.T, change func(*config.Config), f func(c *Cluster)) {
+	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		c := &Cluster{
 			Network: simnet.New(func(string, string) time.Duration { return time.Millisecond }), T: t,
-			Names: []string{"n1", "n2", "n3"},
+			Names: []string{"n1", "n2", "n3"}, change: change,
 		}
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
 		ctx, stop := context.WithCancel(context.Background())
@@ -65,6 +73,7 @@ func (c *Cluster) start(ctx context.Context, nodes *sync.WaitGroup) (ready []<-c
 				Node: session.Node(j + 1), Raft: peer + ":7401", Peer: peer + ":7402", Client: peer + ":7400",
 			})
 		}
+		c.change(&cfg)
 		n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Network: c.Host(name), Version: "test"})
 		if err != nil {
 			c.T.Fatal(err)
@@ -82,11 +91,17 @@ func (c *Cluster) start(ctx context.Context, nodes *sync.WaitGroup) (ready []<-c
 // Client returns a client on a host of its own, with a name that no other client has. A test may kill the host.
 func (c *Cluster) Client(host string) *client.Client {
 	c.T.Helper()
+	return c.ClientWith(host, nil)
+}
+
+// ClientWith is Client with TLS.
+func (c *Cluster) ClientWith(host string, tls *client.TLS) *client.Client {
+	c.T.Helper()
 	var endpoints []string
 	for _, n := range c.Names {
 		endpoints = append(endpoints, n+":7400")
 	}
-	cl, err := client.New(client.Config{Endpoints: endpoints, Dial: c.Host(host).Dial})
+	cl, err := client.New(client.Config{Endpoints: endpoints, Dial: c.Host(host).Dial, TLS: tls})
 	if err != nil {
 		c.T.Fatal(err)
 	}

@@ -94,6 +94,10 @@ func (s *Stream) Close() { s.cancel() }
 func (s *Stream) serve(ctx context.Context, running *sync.WaitGroup, address string, o dial.Options,
 	listener Listener,
 ) error {
+	var early dial.Early
+	if o.Dial != nil {
+		o.Dial = early.Watch(o.Dial)
+	}
 	cc, err := dial.Client(address, o)
 	if err != nil {
 		return err
@@ -101,7 +105,7 @@ func (s *Stream) serve(ctx context.Context, running *sync.WaitGroup, address str
 	defer func() { _ = cc.Close() }() // the stream has ended: there is nothing left to lose
 	connect, err := holdfastv1.NewSessionServiceClient(cc).Connect(ctx)
 	if err != nil {
-		return reason(err)
+		return reason(err, &early)
 	}
 	s.nodes = holdfastv1.NewClusterServiceClient(cc)
 	listener.Up(ctx)
@@ -109,7 +113,7 @@ func (s *Stream) serve(ctx context.Context, running *sync.WaitGroup, address str
 	for {
 		m, err := connect.Recv()
 		if err != nil {
-			return reason(err)
+			return reason(err, &early)
 		}
 		if state := m.GetState(); state != nil {
 			s.batch.Store(int64(state.GetMaxBatch()))
@@ -119,12 +123,15 @@ func (s *Stream) serve(ctx context.Context, running *sync.WaitGroup, address str
 }
 
 // reason returns why a stream ended.
-func reason(err error) error {
+func reason(err error, early *dial.Early) error {
 	if errors.Is(err, io.EOF) {
 		return errors.New("node ended the connection")
 	}
 	if domain := wire.Domain(err); domain != err { //nolint:errorlint // asks whether Domain found something to say
 		return domain
+	}
+	if why := early.Err(); why != nil {
+		return why
 	}
 	return errors.New(status.Convert(err).Message())
 }

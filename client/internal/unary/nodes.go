@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"holdfast/client/internal/route"
@@ -30,6 +31,8 @@ type Call func(context.Context, *grpc.ClientConn) error
 type Config struct {
 	// Dial connects to an address; nil is TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Credentials are gRPC's; nil is a connection without TLS.
+	Credentials credentials.TransportCredentials
 	// Principal is the name of the client, which the nodes' budgets are for; empty is no name.
 	Principal string
 	// Attempt bounds the time of a call at one node.
@@ -71,6 +74,8 @@ type Nodes struct {
 // conn is the connection to one address.
 type conn struct {
 	cc *grpc.ClientConn
+	// early knows whether the two sides did not agree on TLS.
+	early *dial.Early
 	// calls is the number of calls under way. forgotten says that the address is neither a server nor learnt, so that the
 	// last of these calls closes the connection. Both are guarded by Nodes.mu.
 	calls     int
@@ -180,6 +185,8 @@ func (n *Nodes) At(ctx context.Context, address string, call Call) error {
 	switch code := status.Code(err); {
 	case errors.Is(domain, session.ErrOutcomeUnknown), route.Judge(domain) == route.Final:
 		return domain
+	case code != codes.OK && !answered(err) && c.early.Err() != nil:
+		return route.Unreachable(address, c.early.Err())
 	case code == codes.Unavailable && !answered(err):
 		return route.Unreachable(address, errors.New(status.Convert(err).Message()))
 	case code == codes.DeadlineExceeded, code == codes.Canceled:
@@ -214,14 +221,19 @@ func (n *Nodes) take(address string) (*conn, error) {
 	}
 	c := n.conns[address]
 	if c == nil {
+		early := &dial.Early{}
+		dials := n.cfg.Dial
+		if dials != nil {
+			dials = early.Watch(dials)
+		}
 		cc, err := dial.Client(address, dial.Options{
-			Dial: n.cfg.Dial, Principal: n.cfg.Principal,
+			Dial: dials, Principal: n.cfg.Principal, Credentials: n.cfg.Credentials,
 			Heard: func(state session.NodeState) { n.cfg.Heard(state.Index) },
 		})
 		if err != nil {
 			return nil, err
 		}
-		c = &conn{cc: cc}
+		c = &conn{cc: cc, early: early}
 		n.conns[address] = c
 	}
 	c.calls++
