@@ -223,15 +223,15 @@ func (c *certificates) show() *cobra.Command {
 			var text strings.Builder
 			for i, one := range all {
 				views = append(views, issuedViewOf(one))
-				fmt.Fprintf(&text, "certificate %d of %d\n%s\n", i+1, len(all), escapedLines(secure.Describe(one)))
+				fmt.Fprintf(&text, "certificate %d of %d\n%s\n", i+1, len(all), linesOf(secure.Describe(one)))
 			}
 			return c.out.print(views, text.String)
 		},
 	}
 }
 
-// escapedLines makes text of a certificate fit for a terminal.
-func escapedLines(text string) string {
+// linesOf makes text of a certificate fit for a terminal.
+func linesOf(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
 		lines[i] = escaped(lines[i])
