@@ -42,7 +42,8 @@ func New(cfg Config) (*Client, error) {
 		cfg: cfg, clock: newClock(), seen: new(seen), jitter: route.NewJitter(cfg.Rand, cfg.MinBackoff, cfg.MaxBackoff),
 	}
 	c.nodes = unary.New(unary.Config{
-		Dial: cfg.Dial, Credentials: cfg.dialer.credentials(), Principal: cfg.Principal, Attempt: cfg.ConnectTimeout, Hedge: cfg.HedgeDelay,
+		Dial: cfg.Dial, Credentials: cfg.dialer.credentials(), Principal: cfg.Principal,
+		Attempt: cfg.ConnectTimeout, Hedge: cfg.HedgeDelay,
 		ReadOnly: cfg.ReadOnly, Jitter: c.jitter,
 		Demand:    func() uint64 { return c.seen.demand() }, // a pool gives its connections another seen
 		Heard:     func(index uint64) { c.seen.note(index) },

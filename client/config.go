@@ -141,7 +141,7 @@ func complete(cfg Config) (Config, error) {
 		errs = append(errs, &session.FieldError{Field: "principal", Limit: wire.PrincipalLimit()})
 	}
 	errs = append(errs, checkDigests(cfg.Digests))
-	dialer, err := newDialer(cfg.TLS, cfg.Dial, cfg.Logger)
+	connects, err := newDialer(cfg.TLS, cfg.Dial, cfg.Logger)
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return Config{}, err
@@ -150,7 +150,7 @@ func complete(cfg Config) (Config, error) {
 	if cfg.Resolve == nil && cfg.Dial == nil {
 		cfg.Resolve = net.DefaultResolver.LookupHost
 	}
-	cfg.dialer, cfg.Dial = dialer, dialer.DialContext
+	cfg.dialer, cfg.Dial = connects, connects.DialContext
 	setDefault(&cfg.HedgeDelay, DefaultHedgeDelay)
 	setDefault(&cfg.MinBackoff, DefaultMinBackoff)
 	setDefault(&cfg.MaxBackoff, max(DefaultMaxBackoff, cfg.MinBackoff))

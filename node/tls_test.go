@@ -205,13 +205,13 @@ func (c *secureCluster) strange(kind string, lead, as *testNode,
 	}), c.testCluster, dials}
 	tr := raftnet.NewTransport(s.Layer, 0).NetworkTransport
 	for name, request := range absurd(lead, as) {
-		err := say(tr, raftnet.At(lead.name+":7401", lead.admission.mine), request)
-		if err == nil {
+		told := say(tr, raftnet.At(lead.name+":7401", lead.admission.mine), request)
+		if told == nil {
 			t.Errorf("%s: %s was not refused", kind, name)
 		}
-		said := fmt.Sprint(err)
+		said := fmt.Sprint(told)
 		if handshake := strings.Contains(said, "TLS") || strings.Contains(said, "certificate"); handshake != refused {
-			t.Errorf("%s: %s: %v; refused by the handshake: want %v", kind, name, err, refused)
+			t.Errorf("%s: %s: %v; refused by the handshake: want %v", kind, name, told, refused)
 		}
 	}
 	defer func() { _ = tr.Close() }()

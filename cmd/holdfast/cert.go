@@ -182,7 +182,8 @@ type issuedView struct {
 
 func issuedViewOf(c *x509.Certificate) issuedView {
 	v := issuedView{
-		Subject: c.Subject.String(), Issuer: c.Issuer.String(), Hosts: c.DNSNames, NotBefore: c.NotBefore, NotAfter: c.NotAfter,
+		Subject: c.Subject.String(), Issuer: c.Issuer.String(), Hosts: c.DNSNames,
+		NotBefore: c.NotBefore, NotAfter: c.NotAfter,
 	}
 	for _, ip := range c.IPAddresses {
 		v.Hosts = append(v.Hosts, ip.String())

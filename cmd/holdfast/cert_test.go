@@ -40,7 +40,9 @@ func TestCertificatesAreMade(t *testing.T) {
 			t.Errorf("again %v: %d, %s", args, code, out)
 		}
 	}
-	for _, bad := range [][]string{{"node", "0"}, {"node", "255"}, {"client", "a b"}, {"node", "1", "--cluster-id", "a..b"}} {
+	for _, bad := range [][]string{
+		{"node", "0"}, {"node", "255"}, {"client", "a b"}, {"node", "1", "--cluster-id", "a..b"},
+	} {
 		if code, out := call(append(bad, "--dir", dir)...); code != exitUsage {
 			t.Errorf("%v: %d, %s", bad, code, out)
 		}
@@ -50,8 +52,8 @@ func TestCertificatesAreMade(t *testing.T) {
 		t.Fatalf("keys %v, %v", keys, err)
 	}
 	for _, key := range keys {
-		if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %v, %v", key, info.Mode(), err)
+		if info, failed := os.Stat(key); failed != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v, %v", key, info, failed)
 		}
 	}
 	code, out := call("show", filepath.Join(dir, "node-3.pem"))

@@ -54,7 +54,9 @@ func TestNames(t *testing.T) {
 	if _, err := secure.NameOf(certificateOf(t, "holdfast://a/node/1", "holdfast://a/node/2")); err == nil {
 		t.Error("two names are one")
 	}
-	for cluster, want := range map[string]bool{"a": true, "a.b": true, ".a": false, "a.": false, "a..b": false, "": false} {
+	for cluster, want := range map[string]bool{
+		"a": true, "a.b": true, ".a": false, "a.": false, "a..b": false, "": false,
+	} {
 		if got := secure.ValidCluster(cluster); got != want {
 			t.Errorf("cluster %q: %v, want %v", cluster, got, want)
 		}

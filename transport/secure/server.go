@@ -49,8 +49,8 @@ type Server struct {
 // refusalLogInterval keeps callers that come again and again from filling the log.
 const refusalLogInterval = 10 * time.Second
 
-// seldom does something at most once in a while. Safe for concurrent use. The SDK links this package, and no other limit
-// of rates.
+// seldom does something at most once in a while. Safe for concurrent use. The SDK links this package, and no
+// other limit of rates.
 type seldom struct {
 	every time.Duration
 	mu    sync.Mutex
