@@ -101,8 +101,8 @@ func upgradeFrom(answer *holdfastv1.GetStatusResponse) Upgrade {
 }
 
 // RaiseFeatureLevel raises what the cluster can do to a feature level that every member offers, and returns the level
-// that it has. It looks for the leader until ctx ends. There is no way back: releases that do not offer the level cannot
-// take part any more. Safe for concurrent use.
+// that it has. It looks for the leader until ctx ends. There is no way back: releases that do not offer the level
+// cannot take part any more. Safe for concurrent use.
 func (c *Client) RaiseFeatureLevel(ctx context.Context, level uint32) (now uint32, err error) {
 	err = c.nodes.Any(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
 		answer, callErr := holdfastv1.NewClusterServiceClient(cc).RaiseFeatureLevel(ctx,

@@ -285,8 +285,9 @@ func TestLockHolderCutOff(t *testing.T) {
 	x.wantHeldBy(present)
 }
 
-// TestLockHolderWhosePacketsAreDropped: nothing that a holder sends comes to a node any more, though all nodes run, serve
-// each other and answer on open connections. Its program gets SIGTERM and is killed before another can have the lock.
+// TestLockHolderWhosePacketsAreDropped: nothing that a holder sends comes to a node any more, though all nodes run,
+// serve each other and answer on open connections. Its program gets SIGTERM and is killed before another can have the
+// lock.
 func TestLockHolderWhosePacketsAreDropped(t *testing.T) {
 	c := up(t, 3)
 	x := c.competition("dropped")
