@@ -82,7 +82,7 @@ func TestOpenDirRefusesAnotherIdentity(t *testing.T) {
 	for _, tt := range []struct{ name, identity, want string }{
 		{
 			"older", `{"format":1,"cluster_id":"holdfast","node":1,"incarnation":3}`,
-			"it was written by an older version (format 1, this version knows 4): use that version, or begin a new " +
+			"it was written by an older version (format 1, this version knows 5): use that version, or begin a new " +
 				"cluster",
 		},
 		{
@@ -94,8 +94,8 @@ func TestOpenDirRefusesAnotherIdentity(t *testing.T) {
 			"it belongs to node 2, not 1: correct node or data_dir",
 		},
 		{
-			"newer", `{"format":5,"cluster_id":"holdfast","node":1,"incarnation":1}`,
-			"it was written by a newer version (format 5, this version knows 4): use that version",
+			"newer", `{"format":6,"cluster_id":"holdfast","node":1,"incarnation":1}`,
+			"it was written by a newer version (format 6, this version knows 5): use that version",
 		},
 		{"empty", ``, "is damaged: " + recovery},
 		{"garbage", "\x00\x00", "is damaged: " + recovery},

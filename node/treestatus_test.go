@@ -3,6 +3,7 @@ package node
 import (
 	"testing"
 
+	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/transport/clientport"
 	"holdfast/tree"
@@ -23,7 +24,7 @@ func TestStatusTellsTheSizeOfTheTree(t *testing.T) {
 			return s.Tree
 		}
 		empty := size(leads)
-		if empty != (clientport.TreeStatus{FeatureLevel: 1, Entries: 3}) {
+		if empty != (clientport.TreeStatus{FeatureLevel: session.FeatureLevel, Entries: 3}) {
 			t.Errorf("an empty tree: %+v", empty)
 		}
 		owner := c.resumedOnce(leads)

@@ -252,7 +252,7 @@ func TestTouchesShareMessages(t *testing.T) {
 	}
 	defer func() { _ = sdk.Close() }()
 	openSDK(t, sdk, sessions)
-	taken := func() float64 { return c.sum("holdfast_term_touches_taken") }
+	taken := func() float64 { return c.sum("holdfast_led_touches_total") }
 	c.await("all sessions are touched once", taken, taken()+sessions)
 	begin, bytes, between := taken(), sent.Load(), c.peerBytes.Load()
 	entries := c.sum("holdfast_log_entries_proposed_total")
