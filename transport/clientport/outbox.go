@@ -28,7 +28,7 @@ const (
 	messageOverhead = 128
 	// failureOverhead is the overhead of each session in a refused touch, detailOverhead the overhead of each error
 	// detail in the answer, with a certificate.
-	failureOverhead, detailOverhead = 64, 400
+	failureOverhead, detailOverhead = 64, 432
 	// slowestRead is how many bytes of a message give the client one second more to read it, in bytes as they count
 	// while they wait.
 	slowestRead = 64 << 10

@@ -21,7 +21,7 @@ type mapping struct {
 
 // Mappings returns the table of errors. An error with two sentinels is matched from the top. ErrOutcomeUnknown is
 // first: the only harmful mistake is to forget that something may have happened.
-func Mappings() [15]mapping {
+func Mappings() [17]mapping {
 	return [...]mapping{
 		{session.ErrOutcomeUnknown, codes.Unavailable, holdfastv1.Reason_REASON_OUTCOME_UNKNOWN},
 		{session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
@@ -38,6 +38,8 @@ func Mappings() [15]mapping {
 		{session.ErrInvalid, codes.InvalidArgument, holdfastv1.Reason_REASON_INVALID_ARGUMENT},
 		{session.ErrLevel, codes.FailedPrecondition, holdfastv1.Reason_REASON_FEATURE_LEVEL},
 		{session.ErrWrongCluster, codes.FailedPrecondition, holdfastv1.Reason_REASON_WRONG_CLUSTER},
+		{session.ErrUnauthenticated, codes.Unauthenticated, holdfastv1.Reason_REASON_UNAUTHENTICATED},
+		{session.ErrForbidden, codes.PermissionDenied, holdfastv1.Reason_REASON_PERMISSION_DENIED},
 	}
 }
 
@@ -101,8 +103,11 @@ func Text(err error) string {
 		limit   *session.LimitError
 		field   *session.FieldError
 		level   *session.LevelError
+		access  *session.AccessError
 	)
 	switch {
+	case errors.As(err, &access):
+		return access.Error()
 	case errors.As(err, &expired) && (expired.ID != 0 || expired.Certificate != nil):
 		return expired.Error()
 	case errors.As(err, &leader):
@@ -172,6 +177,11 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 		d.Field, d.Limit = field.Field, field.Limit
 	case reason == holdfastv1.Reason_REASON_FEATURE_LEVEL:
 		addLevel(d, err)
+	}
+	if access, ok := errors.AsType[*session.AccessError](err); ok {
+		d.Access = &holdfastv1.Access{
+			NeedsRoles: access.Needs, HasRoles: access.Has, Caller: access.Who, Shown: access.Shown,
+		}
 	}
 	addTree(d, err)
 	return d
@@ -257,6 +267,11 @@ func typed(d *holdfastv1.ErrorDetail) error {
 		return &session.FieldError{Field: d.GetField(), Limit: d.GetLimit()}
 	case reason == holdfastv1.Reason_REASON_FEATURE_LEVEL:
 		return levelFrom(d)
+	case reason == holdfastv1.Reason_REASON_UNAUTHENTICATED:
+		return &session.AccessError{Needs: d.GetAccess().GetNeedsRoles(), Shown: d.GetAccess().GetShown()}
+	case reason == holdfastv1.Reason_REASON_PERMISSION_DENIED && d.GetAccess().GetCaller() != "":
+		a := d.GetAccess()
+		return &session.AccessError{Who: a.GetCaller(), Has: a.GetHasRoles(), Needs: a.GetNeedsRoles()}
 	default:
 		return sentinel(reason)
 	}

@@ -21,6 +21,13 @@ const (
 	MaxDigestBytes = 256
 )
 
+// AuthorizationKey is the metadata key with which a client shows its bearer token: a value of [BearerScheme], a space
+// and the token.
+const (
+	AuthorizationKey = "authorization"
+	BearerScheme     = "Bearer"
+)
+
 // PrincipalKey is the metadata key with which a client names its principal.
 const PrincipalKey = "holdfast-principal"
 

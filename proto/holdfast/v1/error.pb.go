@@ -96,6 +96,11 @@ const (
 	// FAILED_PRECONDITION: what an operator asked for needs a higher feature level than the cluster has. Nothing was done.
 	// field says what was asked for, limit the level that has it, and expected_number the cluster's level.
 	Reason_REASON_FEATURE_LEVEL Reason = 28
+	// UNAUTHENTICATED: the call needs one of the roles in access, and the node does not know the caller: no token or
+	// certificate was shown, or this node does not take it. Show a valid one.
+	Reason_REASON_UNAUTHENTICATED Reason = 40
+	// PERMISSION_DENIED: the call needs one of the roles in access, and the caller has others.
+	Reason_REASON_PERMISSION_DENIED Reason = 41
 )
 
 // Enum value maps for Reason.
@@ -130,37 +135,41 @@ var (
 		26: "REASON_UNIMPLEMENTED",
 		27: "REASON_NO_INSTANCE",
 		28: "REASON_FEATURE_LEVEL",
+		40: "REASON_UNAUTHENTICATED",
+		41: "REASON_PERMISSION_DENIED",
 	}
 	Reason_value = map[string]int32{
-		"REASON_UNSPECIFIED":      0,
-		"REASON_SESSION_EXPIRED":  1,
-		"REASON_BAD_CREDENTIAL":   2,
-		"REASON_SESSION_MOVED":    3,
-		"REASON_CLOSING":          4,
-		"REASON_LAGGING":          5,
-		"REASON_NOT_LEADER":       6,
-		"REASON_NO_LEADER":        7,
-		"REASON_STOPPING":         8,
-		"REASON_READ_ONLY":        9,
-		"REASON_OUTCOME_UNKNOWN":  10,
-		"REASON_LIMIT":            11,
-		"REASON_INVALID_ARGUMENT": 12,
-		"REASON_WRONG_CLUSTER":    13,
-		"REASON_NODE_EXISTS":      14,
-		"REASON_NO_NODE":          15,
-		"REASON_NOT_EMPTY":        16,
-		"REASON_BAD_VERSION":      17,
-		"REASON_NO_PARENT":        18,
-		"REASON_EPHEMERAL_PARENT": 19,
-		"REASON_NO_PERMISSION":    20,
-		"REASON_QUOTA":            21,
-		"REASON_RESERVED":         22,
-		"REASON_GAP":              23,
-		"REASON_WINDOW":           24,
-		"REASON_LOCAL_SESSION":    25,
-		"REASON_UNIMPLEMENTED":    26,
-		"REASON_NO_INSTANCE":      27,
-		"REASON_FEATURE_LEVEL":    28,
+		"REASON_UNSPECIFIED":       0,
+		"REASON_SESSION_EXPIRED":   1,
+		"REASON_BAD_CREDENTIAL":    2,
+		"REASON_SESSION_MOVED":     3,
+		"REASON_CLOSING":           4,
+		"REASON_LAGGING":           5,
+		"REASON_NOT_LEADER":        6,
+		"REASON_NO_LEADER":         7,
+		"REASON_STOPPING":          8,
+		"REASON_READ_ONLY":         9,
+		"REASON_OUTCOME_UNKNOWN":   10,
+		"REASON_LIMIT":             11,
+		"REASON_INVALID_ARGUMENT":  12,
+		"REASON_WRONG_CLUSTER":     13,
+		"REASON_NODE_EXISTS":       14,
+		"REASON_NO_NODE":           15,
+		"REASON_NOT_EMPTY":         16,
+		"REASON_BAD_VERSION":       17,
+		"REASON_NO_PARENT":         18,
+		"REASON_EPHEMERAL_PARENT":  19,
+		"REASON_NO_PERMISSION":     20,
+		"REASON_QUOTA":             21,
+		"REASON_RESERVED":          22,
+		"REASON_GAP":               23,
+		"REASON_WINDOW":            24,
+		"REASON_LOCAL_SESSION":     25,
+		"REASON_UNIMPLEMENTED":     26,
+		"REASON_NO_INSTANCE":       27,
+		"REASON_FEATURE_LEVEL":     28,
+		"REASON_UNAUTHENTICATED":   40,
+		"REASON_PERMISSION_DENIED": 41,
 	}
 )
 
@@ -191,6 +200,78 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_holdfast_v1_error_proto_rawDescGZIP(), []int{0}
 }
 
+// Access says what a call needs that its caller lacks.
+type Access struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The roles of which the call needs one.
+	NeedsRoles []string `protobuf:"bytes,1,rep,name=needs_roles,json=needsRoles,proto3" json:"needs_roles,omitempty"`
+	// PERMISSION_DENIED: the caller's roles, and the name under which the node knows the caller.
+	HasRoles []string `protobuf:"bytes,2,rep,name=has_roles,json=hasRoles,proto3" json:"has_roles,omitempty"`
+	Caller   string   `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
+	// UNAUTHENTICATED: the caller showed a token or a certificate, which the node does not take.
+	Shown         bool `protobuf:"varint,4,opt,name=shown,proto3" json:"shown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Access) Reset() {
+	*x = Access{}
+	mi := &file_holdfast_v1_error_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Access) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Access) ProtoMessage() {}
+
+func (x *Access) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_error_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Access.ProtoReflect.Descriptor instead.
+func (*Access) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_error_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Access) GetNeedsRoles() []string {
+	if x != nil {
+		return x.NeedsRoles
+	}
+	return nil
+}
+
+func (x *Access) GetHasRoles() []string {
+	if x != nil {
+		return x.HasRoles
+	}
+	return nil
+}
+
+func (x *Access) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *Access) GetShown() bool {
+	if x != nil {
+		return x.Shown
+	}
+	return false
+}
+
 // Refusal says which operation the tree has refused.
 type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -210,7 +291,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_holdfast_v1_error_proto_msgTypes[0]
+	mi := &file_holdfast_v1_error_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -222,7 +303,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_error_proto_msgTypes[0]
+	mi := &file_holdfast_v1_error_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -235,7 +316,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_error_proto_rawDescGZIP(), []int{0}
+	return file_holdfast_v1_error_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Refusal) GetPath() string {
@@ -308,13 +389,15 @@ type ErrorDetail struct {
 	Refusal *Refusal `protobuf:"bytes,13,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	// GAP: the number that must come next.
 	ExpectedNumber uint64 `protobuf:"varint,14,opt,name=expected_number,json=expectedNumber,proto3" json:"expected_number,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// UNAUTHENTICATED and PERMISSION_DENIED: what the call needs, and who calls.
+	Access        *Access `protobuf:"bytes,40,opt,name=access,proto3" json:"access,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
-	mi := &file_holdfast_v1_error_proto_msgTypes[1]
+	mi := &file_holdfast_v1_error_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -326,7 +409,7 @@ func (x *ErrorDetail) String() string {
 func (*ErrorDetail) ProtoMessage() {}
 
 func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_error_proto_msgTypes[1]
+	mi := &file_holdfast_v1_error_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -339,7 +422,7 @@ func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
 func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_error_proto_rawDescGZIP(), []int{1}
+	return file_holdfast_v1_error_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ErrorDetail) GetReason() Reason {
@@ -440,17 +523,30 @@ func (x *ErrorDetail) GetExpectedNumber() uint64 {
 	return 0
 }
 
+func (x *ErrorDetail) GetAccess() *Access {
+	if x != nil {
+		return x.Access
+	}
+	return nil
+}
+
 var File_holdfast_v1_error_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/types.proto\"y\n" +
+	"\x17holdfast/v1/error.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/types.proto\"t\n" +
+	"\x06Access\x12\x1f\n" +
+	"\vneeds_roles\x18\x01 \x03(\tR\n" +
+	"needsRoles\x12\x1b\n" +
+	"\thas_roles\x18\x02 \x03(\tR\bhasRoles\x12\x16\n" +
+	"\x06caller\x18\x03 \x01(\tR\x06caller\x12\x14\n" +
+	"\x05shown\x18\x04 \x01(\bR\x05shown\"y\n" +
 	"\aRefusal\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x0e\n" +
 	"\x02at\x18\x03 \x01(\x05R\x02at\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05stamp\x18\x05 \x01(\x06R\x05stamp\"\x91\x04\n" +
+	"\x05stamp\x18\x05 \x01(\x06R\x05stamp\"\xbe\x04\n" +
 	"\vErrorDetail\x12+\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x13.holdfast.v1.ReasonR\x06reason\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
@@ -469,7 +565,8 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\x05local\x18\v \x01(\bR\x05local\x12\x1a\n" +
 	"\binstance\x18\f \x01(\x06R\binstance\x12.\n" +
 	"\arefusal\x18\r \x01(\v2\x14.holdfast.v1.RefusalR\arefusal\x12'\n" +
-	"\x0fexpected_number\x18\x0e \x01(\x04R\x0eexpectedNumber*\xad\x05\n" +
+	"\x0fexpected_number\x18\x0e \x01(\x04R\x0eexpectedNumber\x12+\n" +
+	"\x06access\x18( \x01(\v2\x13.holdfast.v1.AccessR\x06access*\xe7\x05\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_SESSION_EXPIRED\x10\x01\x12\x19\n" +
@@ -501,7 +598,9 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\x14REASON_LOCAL_SESSION\x10\x19\x12\x18\n" +
 	"\x14REASON_UNIMPLEMENTED\x10\x1a\x12\x16\n" +
 	"\x12REASON_NO_INSTANCE\x10\x1b\x12\x18\n" +
-	"\x14REASON_FEATURE_LEVEL\x10\x1cB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x14REASON_FEATURE_LEVEL\x10\x1c\x12\x1a\n" +
+	"\x16REASON_UNAUTHENTICATED\x10(\x12\x1c\n" +
+	"\x18REASON_PERMISSION_DENIED\x10)B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_error_proto_rawDescOnce sync.Once
@@ -516,26 +615,28 @@ func file_holdfast_v1_error_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_v1_error_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_v1_error_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_holdfast_v1_error_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_holdfast_v1_error_proto_goTypes = []any{
 	(Reason)(0),                 // 0: holdfast.v1.Reason
-	(*Refusal)(nil),             // 1: holdfast.v1.Refusal
-	(*ErrorDetail)(nil),         // 2: holdfast.v1.ErrorDetail
-	(*Certificate)(nil),         // 3: holdfast.v1.Certificate
-	(*durationpb.Duration)(nil), // 4: google.protobuf.Duration
-	(*NodeState)(nil),           // 5: holdfast.v1.NodeState
+	(*Access)(nil),              // 1: holdfast.v1.Access
+	(*Refusal)(nil),             // 2: holdfast.v1.Refusal
+	(*ErrorDetail)(nil),         // 3: holdfast.v1.ErrorDetail
+	(*Certificate)(nil),         // 4: holdfast.v1.Certificate
+	(*durationpb.Duration)(nil), // 5: google.protobuf.Duration
+	(*NodeState)(nil),           // 6: holdfast.v1.NodeState
 }
 var file_holdfast_v1_error_proto_depIdxs = []int32{
 	0, // 0: holdfast.v1.ErrorDetail.reason:type_name -> holdfast.v1.Reason
-	3, // 1: holdfast.v1.ErrorDetail.certificate:type_name -> holdfast.v1.Certificate
-	4, // 2: holdfast.v1.ErrorDetail.retry_after:type_name -> google.protobuf.Duration
-	5, // 3: holdfast.v1.ErrorDetail.state:type_name -> holdfast.v1.NodeState
-	1, // 4: holdfast.v1.ErrorDetail.refusal:type_name -> holdfast.v1.Refusal
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	4, // 1: holdfast.v1.ErrorDetail.certificate:type_name -> holdfast.v1.Certificate
+	5, // 2: holdfast.v1.ErrorDetail.retry_after:type_name -> google.protobuf.Duration
+	6, // 3: holdfast.v1.ErrorDetail.state:type_name -> holdfast.v1.NodeState
+	2, // 4: holdfast.v1.ErrorDetail.refusal:type_name -> holdfast.v1.Refusal
+	1, // 5: holdfast.v1.ErrorDetail.access:type_name -> holdfast.v1.Access
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_error_proto_init() }
@@ -550,7 +651,7 @@ func file_holdfast_v1_error_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_error_proto_rawDesc), len(file_holdfast_v1_error_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,80 @@
+package auth
+
+import (
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+)
+
+// Call says what one call needs.
+type Call struct {
+	// Needs are the roles of which the caller must have one. Open calls need none, and no name either.
+	Needs Roles
+	Open  bool
+	// Act is the name of the act in the audit log; empty for a call that is not audited. Calls of operators that change
+	// something, or that take secrets out of the cluster, have one.
+	Act string
+}
+
+// Table says what each call needs, by its full method. A call without a row is refused.
+type Table map[string]Call
+
+// Reflection of gRPC, both versions. Callers need a name: it tells strangers which release runs here.
+const (
+	reflectionV1      = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+	reflectionV1Alpha = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+)
+
+// ClientPort is the table of the client port. The order is that of docs/operations.md.
+func ClientPort() Table {
+	t := Table{
+		// Everybody: load balancers and probes have no tokens.
+		grpc_health_v1.Health_Check_FullMethodName: {Open: true},
+		grpc_health_v1.Health_List_FullMethodName:  {Open: true},
+		grpc_health_v1.Health_Watch_FullMethodName: {Open: true},
+	}
+	t.need(AnyRole, reflectionV1, reflectionV1Alpha,
+		// A client learns addresses, and asks what became of a session that it knows by its id.
+		holdfastv1.ClusterService_GetStatus_FullMethodName, holdfastv1.ClusterService_ListMembers_FullMethodName,
+		holdfastv1.SessionService_GetSession_FullMethodName)
+	t.need(Client,
+		holdfastv1.SessionService_Connect_FullMethodName, holdfastv1.SessionService_OpenSession_FullMethodName,
+		holdfastv1.SessionService_ResumeSession_FullMethodName, holdfastv1.SessionService_TouchSessions_FullMethodName,
+		holdfastv1.SessionService_UpgradeSession_FullMethodName, holdfastv1.SessionService_CloseSession_FullMethodName,
+		holdfastv1.TreeService_Create_FullMethodName, holdfastv1.TreeService_Delete_FullMethodName,
+		holdfastv1.TreeService_DeleteTree_FullMethodName, holdfastv1.TreeService_Set_FullMethodName,
+		holdfastv1.TreeService_SetACL_FullMethodName, holdfastv1.TreeService_Transact_FullMethodName,
+		holdfastv1.IdService_AllocateIds_FullMethodName)
+	t.need(Client|Reader, // within the access lists of the tree
+		holdfastv1.TreeService_Get_FullMethodName, holdfastv1.TreeService_Exists_FullMethodName,
+		holdfastv1.TreeService_List_FullMethodName, holdfastv1.TreeService_GetEphemerals_FullMethodName,
+		holdfastv1.TreeService_GetACL_FullMethodName, holdfastv1.TreeService_CheckFence_FullMethodName,
+		holdfastv1.TreeService_Sync_FullMethodName, holdfastv1.TreeService_Watch_FullMethodName)
+	t.need(Reader,
+		holdfastv1.SessionService_ListSessions_FullMethodName, holdfastv1.SessionService_WatchSessions_FullMethodName,
+		holdfastv1.AdminService_ExplainSession_FullMethodName, holdfastv1.AdminService_ListDeaths_FullMethodName)
+	// What operators do: each row has an act.
+	t[holdfastv1.AdminService_KillSessions_FullMethodName] = Call{Needs: Operator, Act: "kill sessions"}
+	t[holdfastv1.ClusterService_RaiseFeatureLevel_FullMethodName] = Call{Needs: Admin, Act: "raise feature level"}
+	t[holdfastv1.ClusterService_TakeSnapshot_FullMethodName] = Call{Needs: Admin, Act: "take snapshot"}
+	return t
+}
+
+func (t Table) need(roles Roles, methods ...string) {
+	for _, method := range methods {
+		t[method] = Call{Needs: roles}
+	}
+}
+
+// Acts returns the names of the acts of a table, each once.
+func (t Table) Acts() []string {
+	seen := make(map[string]bool)
+	var acts []string
+	for _, call := range t {
+		if call.Act != "" && !seen[call.Act] {
+			seen[call.Act] = true
+			acts = append(acts, call.Act)
+		}
+	}
+	return acts
+}
