@@ -19,6 +19,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/sim/simnet"
+	"holdfast/transport/guard"
 )
 
 // testCluster are whole nodes on a simulated network, in a bubble.
@@ -83,6 +84,7 @@ func (c *testCluster) add(size int) {
 
 func (c *testCluster) config(n *testNode) config.Config {
 	cfg := config.Default()
+	cfg.Auth.Mode = guard.None
 	cfg.DataDir = filepath.Join(c.dir, n.name)
 	for i, other := range c.nodes {
 		cfg.Peers = append(cfg.Peers, config.Peer{

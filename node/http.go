@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"holdfast/auth"
 	"holdfast/transport/secure"
 )
 
@@ -34,7 +35,7 @@ func newRegistry(n *Node) *prometheus.Registry {
 func newHTTP(n *Node) *http.Server {
 	registry := newRegistry(n)
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", n.ports.access.Handler(auth.Reader, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
 	mux.HandleFunc("GET /healthz", n.healthz)
 	return &http.Server{
 		Handler:        mux,

@@ -14,6 +14,8 @@ type metric struct {
 	name, help string
 	// reason is the value of the label "reason", empty for a figure without the label.
 	reason string
+	// act is the value of the label "act", empty for a figure without the label.
+	act string
 	// alarm tells operators when to look after the node, empty for a figure that never says so alone.
 	alarm string
 	kind  prometheus.ValueType
@@ -42,9 +44,12 @@ type collector struct {
 func newCollector(n *Node) *collector {
 	c := &collector{node: n, metrics: allMetrics()}
 	for _, m := range c.metrics {
-		var labels prometheus.Labels
+		labels := prometheus.Labels{}
 		if m.reason != "" {
-			labels = prometheus.Labels{"reason": m.reason}
+			labels["reason"] = m.reason
+		}
+		if m.act != "" {
+			labels["act"] = m.act
 		}
 		c.descs = append(c.descs, prometheus.NewDesc("holdfast_"+m.name, m.help, nil, labels))
 	}
@@ -72,6 +77,7 @@ func allMetrics() []metric {
 	metrics = append(metrics, replicaMetrics()...)
 	metrics = append(metrics, portMetrics()...)
 	metrics = append(metrics, tlsMetrics()...)
+	metrics = append(metrics, accessMetrics()...)
 	metrics = append(metrics, leaderMetrics()...)
 	return append(metrics, ledMetrics()...)
 }

@@ -36,14 +36,18 @@ func MetricReference() string {
 func reasonsOf(name string, all []metric) string {
 	var values []string
 	for _, m := range all {
-		if m.name == name && m.reason != "" {
+		if m.name == name && m.reason != "" && !slices.Contains(values, "`"+m.reason+"`") {
 			values = append(values, "`"+m.reason+"`")
 		}
 	}
 	if len(values) == 0 {
 		return ""
 	}
-	return ", `reason` " + strings.Join(values, ", ")
+	text := ", `reason` " + strings.Join(values, ", ")
+	if i := slices.IndexFunc(all, func(m metric) bool { return m.name == name }); all[i].act != "" {
+		text += ", and a label act"
+	}
+	return text
 }
 
 // typeName returns the type of m as Prometheus names it.

@@ -196,6 +196,14 @@ func (n *Node) open() (err error) {
 			n.ports.close()
 		}
 	}()
+	if n.ports.access, err = openAccess(n.cfg.Auth, n.options); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			n.ports.access.close()
+		}
+	}()
 	n.openState()
 	n.successor = newSuccessor(n.cfg, n.roster, n.options)
 	if err = n.startConsensus(); err != nil {

@@ -20,6 +20,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/transport/dial"
+	"holdfast/transport/guard"
 )
 
 // freePorts are four ports of the loopback that nobody uses now.
@@ -43,6 +44,7 @@ func alone(tb testing.TB) config.Config {
 	p := freePorts(tb)
 	at := func(i int) string { return "127.0.0.1:" + p[i] }
 	c := config.Default()
+	c.Auth.Mode = guard.None
 	c.Node, c.DataDir = 1, filepath.Join(tb.TempDir(), "data")
 	c.Peers = []config.Peer{{Node: 1, Client: at(0), Raft: at(1), Peer: at(2)}}
 	c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP = at(0), at(1), at(2), at(3)

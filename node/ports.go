@@ -26,6 +26,7 @@ type ports struct {
 	client *clientport.Server
 	peers  *peerport.Server
 	web    *http.Server
+	access *access
 	// backups are for clients of the client port.
 	backups *backups
 	// security is the TLS on all four.
@@ -112,11 +113,14 @@ func (p *ports) serve(n *Node) {
 		TouchWait: n.cfg.Clients.LaggingWait,
 		Clock:     n.options.Clock,
 		Super:     n.cfg.Tree.Super,
+		Guard:     p.access,
 		Snapshots: p.backups,
 		Touched:   n.options.timings.touched,
 		Told:      n.options.timings.told,
-		Admin:     n.server,
-		Raise:     n.RaiseFeatureLevel,
+		Operators: clientport.Operators{
+			Admin: n.server, Raise: n.RaiseFeatureLevel,
+			Acted: n.acted, // the guard writes the line of the audit
+		},
 	}, n.server, n)
 	p.peers = peerport.New(peerport.PeerConfig{
 		Logger:         n.options.Logger.Named("peer-port"),

@@ -22,6 +22,7 @@ import (
 	"holdfast/fsm"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/transport/guard"
 	"holdfast/transport/raftnet"
 )
 
@@ -116,6 +117,7 @@ func (f Founding) check(from backup.Header) error {
 	paths := map[string]session.Node{}
 	for node, path := range f.Directories {
 		cfg := config.Default()
+		cfg.Auth.Mode = guard.None // nothing listens
 		cfg.Node, cfg.ClusterID, cfg.Peers, cfg.DataDir = node, f.ClusterID, f.Peers, path
 		if _, err := cfg.Complete(); err != nil {
 			return err

@@ -41,6 +41,7 @@ func (n *Node) Run(ctx context.Context) error {
 		// What failed may hang for good. The process is about to end, and that ends it too.
 		return errors.Join(cause, err, n.dir.Close())
 	}
+	n.ports.access.close()
 	return errors.Join(err, n.dir.Close())
 }
 
@@ -66,6 +67,7 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	start("learner", func() error { return n.server.Run(ctx) })
 	start("peer port", n.ports.servePeers)
 	start("client port", n.ports.serveClients)
+	start("auth file", func() error { return n.ports.access.run(ctx) })
 	start("http port", n.ports.serveHTTP)
 	start("certificates", func() error { return n.ports.security.run(ctx) })
 	start("health", func() error {

@@ -53,7 +53,8 @@ func TestRunHelpShowsTheTable(t *testing.T) {
 
 // All problems come at once, one a line.
 func TestRunRefusesAConfiguration(t *testing.T) {
-	code, _, stderr := try(t, []string{"HOLDFAST_TICK=fast", "HOLDFAST_NODE=1"}, "run", "--log-level=loud",
+	environ := []string{"HOLDFAST_TICK=fast", "HOLDFAST_NODE=1", "HOLDFAST_AUTH=none"}
+	code, _, stderr := try(t, environ, "run", "--log-level=loud",
 		"--data-dir=x")
 	want := strings.Join([]string{
 		"node: the configuration cannot work:",

@@ -64,6 +64,7 @@ func check(c Config, from provenance) error {
 	k.gate()
 	k.tls()
 	k.raft()
+	k.auth()
 	return errors.Join(k.problems...)
 }
 

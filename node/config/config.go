@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/transport/guard"
 )
 
 // Config is the configuration of one node. Settings, defaults and ranges are in the table of [Reference]; the structs
@@ -29,6 +30,7 @@ type Config struct {
 	Clients  Clients
 	Gate     Gate
 	TLS      TLS
+	Auth     Auth
 
 	// ShutdownTimeout bounds an orderly stop.
 	ShutdownTimeout time.Duration
@@ -68,6 +70,9 @@ func (c Config) complete(from provenance) (Config, error) {
 	if err := check(c, from); err != nil {
 		return Config{}, err
 	}
+	if c.Auth.Mode == "" { // on loopback, as check has found
+		c.Auth.Mode = guard.None
+	}
 	return c, nil
 }
 
@@ -98,7 +103,7 @@ func (c Config) ReadOnlyAfter() time.Duration {
 
 // Warnings returns a sentence for each setting that is allowed but probably a mistake.
 func (c Config) Warnings() []string {
-	all := c.tlsWarnings()
+	all := append(c.authWarnings(), c.tlsWarnings()...)
 	switch n := len(c.Peers); {
 	case n == 1:
 		all = append(all, "one node survives no failure: give peers three or five nodes")

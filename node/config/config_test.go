@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/session"
+	"holdfast/transport/guard"
 )
 
 const threePeers = "1=n1,2=n2,3=n3"
@@ -20,7 +21,7 @@ const threePeers = "1=n1,2=n2,3=n3"
 func validConfig(t *testing.T) Config {
 	t.Helper()
 	c := Default()
-	c.Node, c.DataDir = 1, "data"
+	c.Node, c.DataDir, c.Auth.Mode = 1, "data", guard.None
 	peers, err := ParsePeers(threePeers)
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +40,10 @@ func load(t *testing.T, file string, environ []string, args ...string) (Config, 
 		}
 		t.Chdir(filepath.Dir(path))
 		environ = append(environ, "HOLDFAST_CONFIG=node.yaml")
+	}
+	says := func(s string) bool { return strings.HasPrefix(s, "auth: ") || strings.HasPrefix(s, "--auth=") }
+	if !says(file) && !slices.ContainsFunc(args, says) {
+		environ = append([]string{"HOLDFAST_AUTH=none"}, environ...) // the last one counts
 	}
 	flags := pflag.NewFlagSet("node", pflag.ContinueOnError)
 	RegisterFlags(flags)
@@ -106,7 +111,8 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"max_writes_per_second":               "14",
 		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16",
 		"max_connections_per_address": "17",
-		"node_tls":                    "require", "client_tls": "prefer", "http_tls": "require",
+		"auth":                        "tokens", "auth_file": "a.yaml", "audit_file": "audit.log",
+		"node_tls": "require", "client_tls": "prefer", "http_tls": "require",
 		"tls_cert": "c", "tls_key": "k",
 		"tls_ca": "a", "tls_client_ca": "b", "client_auth": "require", "http_auth": "optional", "tls_1_2": "on",
 		"tls_check_interval": "1s",
@@ -121,13 +127,19 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		if strings.HasSuffix(s.name, "_tls") {
 			required["tls_cert"], required["tls_key"], required["tls_ca"] = "c", "k", "a"
 		}
+		switch s.name {
+		case "auth":
+			required["auth_file"] = "a.yaml"
+		case "auth_file":
+			required["auth"] = "tokens"
+		}
 		delete(required, s.name)
 		var environ []string
 		for name, value := range required {
 			environ = append(environ, "HOLDFAST_"+strings.ToUpper(name)+"="+value)
 		}
 		for source, load := range map[string]func() (Config, error){
-			"flag":        func() (Config, error) { return load(t, "", environ, "--"+s.flag(), v) },
+			"flag":        func() (Config, error) { return load(t, "", environ, "--"+s.flag()+"="+v) },
 			"environment": func() (Config, error) { return load(t, "", append(environ, s.variable()+"="+v)) },
 			"file":        func() (Config, error) { return load(t, s.name+": '"+v+"'\n", environ) },
 		} {
@@ -318,6 +330,7 @@ func TestLoadNamesAllProblemsAtOnce(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	c := validConfig(t)
+	c.Listen.Client, c.Listen.HTTP = "127.0.0.1:7400", "127.0.0.1:7403"
 	for n, want := range map[int]int{1: 1, 2: 1, 3: 0} {
 		c.Peers = c.Peers[:n]
 		if got := c.Warnings(); len(got) != want {

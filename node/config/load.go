@@ -18,10 +18,12 @@ const (
 	envPrefix      = "HOLDFAST_"
 	configFlag     = "config"
 	configVariable = envPrefix + "CONFIG"
-	// endpointsVariable and principalVariable belong to the command line client, and so do clientVariables. They may be
-	// set next to the node's own.
+	// These variables belong to the command line client, and so do clientVariables. They may be set next to the node's
+	// own.
 	endpointsVariable = envPrefix + "ENDPOINTS"
 	principalVariable = envPrefix + "PRINCIPAL"
+	tokenVariable     = envPrefix + "AUTH_TOKEN"
+	tokenFileVariable = envPrefix + "AUTH_TOKEN_FILE"
 )
 
 // clientVariables are those of the files of TLS that callers of a node use.
@@ -257,5 +259,7 @@ func holdfastVariables(environ []string) map[string]string {
 	for _, name := range clientVariables() {
 		delete(env, envPrefix+name)
 	}
+	delete(env, tokenVariable)
+	delete(env, tokenFileVariable)
 	return env
 }

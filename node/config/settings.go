@@ -20,7 +20,7 @@ const (
 // settings returns the table, in the order of the documentation. Each larger group has a file of its own.
 func settings() []setting {
 	return slices.Concat(identitySettings(), listenSettings(), sessionSettings(), localSettings(), readSettings(),
-		treeSettings(), raftSettings(), clientSettings(), gateSettings(), tlsSettings(), otherSettings())
+		treeSettings(), raftSettings(), clientSettings(), gateSettings(), tlsSettings(), authSettings(), otherSettings())
 }
 
 func identitySettings() []setting {

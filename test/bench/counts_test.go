@@ -21,6 +21,7 @@ import (
 	"holdfast/test/bench/proc"
 	"holdfast/test/bench/system"
 	"holdfast/test/bubble"
+	"holdfast/transport/guard"
 )
 
 // The tests of this file play small works against three nodes in this process, and hold them to counts: log entries,
@@ -67,6 +68,7 @@ func newCluster(t *testing.T) *cluster {
 	})
 	for i, p := range c.peers {
 		cfg := config.Default()
+		cfg.Auth.Mode = guard.None
 		cfg.Node, cfg.Peers = p.Node, c.peers
 		cfg.DataDir, cfg.Gate = filepath.Join(t.TempDir(), "data"), config.Gate{} // no budget: a refusal is no open
 		cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = p.Client, p.Raft, p.Peer, c.http[i]

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/test/sim/simnet"
+	"holdfast/transport/guard"
 )
 
 // Cluster is three whole nodes and their clients in a bubble.
@@ -32,23 +34,46 @@ type Cluster struct {
 	T *testing.T
 	// Names are those of the nodes' hosts.
 	Names []string
-	// change alters the nodes' configurations.
-	change func(*config.Config)
+	// Setup is how the nodes differ from nodes by default. Dir has their data directories.
+	Setup Setup
+	Dir   string
+}
+
+// Setup says how the nodes of a cluster differ from nodes by default. The zero value leaves them as they are.
+type Setup struct {
+	// Change changes each configuration.
+	Change func(cfg *config.Config)
+	// Log gets the log of all nodes, at the level trace.
+	Log io.Writer
+}
+
+// logger returns the logger of a node.
+func (s Setup) logger(name string) hclog.Logger {
+	if s.Log == nil {
+		return hclog.NewNullLogger()
+	}
+	return hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Trace, Output: s.Log})
 }
 
 // Run runs f in a bubble, with a cluster whose nodes are ready.
 func Run(t *testing.T, f func(c *Cluster)) {
 	t.Helper()
-	RunWith(t, func(*config.Config) {}, f)
+	RunSetup(t, Setup{}, f)
 }
 
 // RunWith is Run with nodes whose configurations are altered.
 func RunWith(t *testing.T, change func(*config.Config), f func(c *Cluster)) {
 	t.Helper()
+	RunSetup(t, Setup{Change: change}, f)
+}
+
+// RunSetup is Run with nodes of a setup.
+func RunSetup(t *testing.T, setup Setup, f func(c *Cluster)) {
+	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		c := &Cluster{
 			Network: simnet.New(func(string, string) time.Duration { return time.Millisecond }), T: t,
-			Names: []string{"n1", "n2", "n3"}, change: change,
+			Names: []string{"n1", "n2", "n3"}, Setup: setup, Dir: t.TempDir(),
 		}
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
 		ctx, stop := context.WithCancel(context.Background())
@@ -64,17 +89,19 @@ func RunWith(t *testing.T, change func(*config.Config), f func(c *Cluster)) {
 
 // start starts the nodes, which run until ctx ends. It returns what is closed when each is ready.
 func (c *Cluster) start(ctx context.Context, nodes *sync.WaitGroup) (ready []<-chan struct{}) {
-	dir := c.T.TempDir()
 	for i, name := range c.Names {
 		cfg := config.Default()
-		cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(dir, name)
+		cfg.Auth.Mode = guard.None
+		cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(c.Dir, name)
 		for j, peer := range c.Names {
 			cfg.Peers = append(cfg.Peers, config.Peer{
 				Node: session.Node(j + 1), Raft: peer + ":7401", Peer: peer + ":7402", Client: peer + ":7400",
 			})
 		}
-		c.change(&cfg)
-		n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Network: c.Host(name), Version: "test"})
+		if c.Setup.Change != nil {
+			c.Setup.Change(&cfg)
+		}
+		n, err := node.New(cfg, node.Options{Logger: c.Setup.logger(name), Network: c.Host(name), Version: "test"})
 		if err != nil {
 			c.T.Fatal(err)
 		}

@@ -75,11 +75,11 @@ func withAdmin(t *testing.T, a *fakeAdmin, test func(*testing.T, holdfastv1.Admi
 	}
 	var mu sync.Mutex
 	var acts []Act
-	cfg := Config{Admin: a, Acted: func(one Act) {
+	cfg := Config{Operators: Operators{Admin: a, Acted: func(one Act) {
 		mu.Lock()
 		defer mu.Unlock()
 		acts = append(acts, one)
-	}}
+	}}}
 	bubble.Test(t, func(t *testing.T) {
 		_, network, stop := clientPort(t, cfg, &fakeService{})
 		defer stop()

@@ -38,13 +38,9 @@ type Config struct {
 	Super string
 	// Snapshots freezes the node's state for backups; nil: the node makes none.
 	Snapshots Snapshots
-	// Admin serves AdminService; nil: nothing does.
-	Admin session.Administration
-	// Acted, if set, is told of each act of an operator, with its outcome; nil writes a line to the log. Several
-	// goroutines call it.
-	Acted func(Act)
-	// Raise raises the cluster to a feature level (W8), and returns the one that it has; nil: the node does not.
-	Raise func(ctx context.Context, level uint32) (uint32, error)
+	Operators
+	// Guard decides who may make which call; nil lets everybody make all.
+	Guard port.Guard
 	// Clock is the wall clock that ids are made from (O1); nil is time.Now.
 	Clock func() time.Time
 	// Touched, if set, is called at each touch of all sessions of a Connect stream that comes after another one, with what
@@ -53,6 +49,17 @@ type Config struct {
 	// them. Both must return at once.
 	Touched func(left time.Duration)
 	Told    func(index uint64)
+}
+
+// Operators are what the node does for operators.
+type Operators struct {
+	// Admin serves AdminService; nil: nothing does.
+	Admin session.Administration
+	// Acted, if set, is told of each act of an operator, with its outcome; nil writes a line to the log. Several
+	// goroutines call it.
+	Acted func(Act)
+	// Raise raises the cluster to a feature level (W8), and returns the one that it has; nil: the node does not.
+	Raise func(ctx context.Context, level uint32) (uint32, error)
 }
 
 // StreamLimits bound what one Connect stream makes the node hold. The zero value of a field is its default.

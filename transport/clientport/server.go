@@ -83,6 +83,7 @@ func New(cfg Config, service session.Service, cluster Cluster) *Server {
 		RequestsPerStream: cfg.Stream.Requests,
 		Patience:          cfg.Patience,
 		Keepalive:         cfg.Keepalive,
+		Guard:             cfg.Guard,
 		State:             func() *holdfastv1.NodeState { return wire.StateProto(service.State()) },
 	})
 	s.SetServing(HealthNode, false)

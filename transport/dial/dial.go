@@ -11,10 +11,12 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -37,6 +39,10 @@ type Options struct {
 	Principal string
 	// Digests are sent with each stream, as NAME:PASSWORD: what the client authenticates with for the tree (P1).
 	Digests []string
+	// Token returns the bearer token that is sent with each call; nil sends none. PlainToken lets it be sent without TLS:
+	// otherwise [Client] fails.
+	Token      func(ctx context.Context) (string, error)
+	PlainToken bool
 	// UserAgent is put before gRPC's own.
 	UserAgent string
 	// Heard, when set, is called with the node's state in the answer or the refusal of each unary call, before the call
@@ -99,6 +105,9 @@ func DialOptions(o Options) []grpc.DialOption {
 	if o.Principal != "" {
 		options = append(options, grpc.WithPerRPCCredentials(named(o.Principal)))
 	}
+	if o.Token != nil {
+		options = append(options, grpc.WithPerRPCCredentials(bearer{o.Token, o.PlainToken}))
+	}
 	if len(o.Digests) > 0 {
 		options = append(options, grpc.WithStreamInterceptor(authenticating(o.Digests)))
 	}
@@ -128,6 +137,24 @@ func (n named) GetRequestMetadata(context.Context, ...string) (map[string]string
 
 // RequireTransportSecurity is false: a name is not secret.
 func (named) RequireTransportSecurity() bool { return false }
+
+// bearer sends a token with each call.
+type bearer struct {
+	token func(ctx context.Context) (string, error)
+	plain bool
+}
+
+// GetRequestMetadata returns the metadata of a call.
+func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	token, err := b.token(ctx)
+	if err != nil {
+		return nil, status.Error(codes.Unauthenticated, err.Error())
+	}
+	return map[string]string{wire.AuthorizationKey: wire.BearerScheme + " " + token}, nil
+}
+
+// RequireTransportSecurity reports whether the token goes over TLS alone.
+func (b bearer) RequireTransportSecurity() bool { return !b.plain }
 
 func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer

@@ -9,20 +9,26 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"holdfast/auth"
 	"holdfast/session"
 	"holdfast/transport/secure"
 	"holdfast/transport/wire"
 )
 
-// CallerOf returns the client that makes a call. Its name comes from a verified certificate, or without one from the
-// client's own metadata.
+// CallerOf returns the client that makes a call. Its name is the one under which the node has let the call in. On a
+// node that authenticates nobody it comes from a verified certificate, or without one from the client's own metadata.
 func CallerOf(ctx context.Context) (Caller, error) {
 	var v Caller
+	id := auth.From(ctx)
 	if p, ok := peer.FromContext(ctx); ok {
 		v.Address = AddressOf(p.Addr)
 	}
-	if identity, ok := secure.IdentityOf(ctx); ok {
+	if identity, ok := secure.IdentityOf(ctx); ok && !id.Known() {
 		v.Principal, v.Verified = subject(identity.Certificate), true
+		return v, nil
+	}
+	if id.Known() {
+		v.Principal, v.Verified = id.Name, true
 		return v, nil
 	}
 	md, _ := metadata.FromIncomingContext(ctx)

@@ -10,11 +10,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"holdfast/auth"
 	"holdfast/session"
 	"holdfast/transport/wire"
 )
@@ -90,5 +92,32 @@ func TestPrincipalOfACertificate(t *testing.T) {
 		if got, err := CallerOf(ctx); got != tt.want || err != nil {
 			t.Errorf("got %+v, %v, want %+v", got, err, tt.want)
 		}
+	}
+}
+
+// On a node that knows its callers, budgets are of the names under which it has let them in, whatever they call
+// themselves.
+func TestBudgetsAreOfVerifiedNames(t *testing.T) {
+	g := New(Config{ArrivalsPerPrincipal: 1})
+	now := time.Now()
+	as := func(token, says string) error {
+		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs(wire.PrincipalKey, says))
+		v, err := CallerOf(auth.With(ctx, auth.Identity{Name: token}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Principal != token || !v.Verified {
+			t.Errorf("%s, who says %s, is %+v", token, says, v)
+		}
+		return g.Admit(now, Opens, 1, v)
+	}
+	if err := as("token:a", "x"); err != nil {
+		t.Error(err)
+	}
+	if err := as("token:a", "y"); err == nil {
+		t.Error("one token has two budgets under two names of its own")
+	}
+	if err := as("token:b", "x"); err != nil {
+		t.Errorf("a token pays for another one that gives itself the same name: %v", err)
 	}
 }

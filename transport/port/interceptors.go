@@ -47,7 +47,7 @@ func (p *Port) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return nil, err
 	}
 	defer c.conn.Add(-bytes)
-	if answer, err = next(ctx, req); err != nil {
+	if answer, err = p.guard.Unary(ctx, req, info, next); err != nil {
 		return nil, err
 	}
 	return Reply{Message: messageOf(answer), account: c.conn.Account}, nil
@@ -81,7 +81,7 @@ func (p *Port) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo,
 			c.conn.SetBusy()
 			defer c.conn.SetIdle()
 		}
-		return next(srv, s) // ends by itself, after the requests that are under way
+		return p.guard.Stream(srv, s, info, next) // ends by itself, after the requests that are under way
 	}
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
@@ -92,7 +92,7 @@ func (p *Port) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo,
 		case <-ctx.Done():
 		}
 	})
-	return next(srv, stoppable{ServerStream: s, ctx: ctx})
+	return p.guard.Stream(srv, stoppable{ServerStream: s, ctx: ctx}, info, next)
 }
 
 // measured is a stream whose messages are counted, both ways.

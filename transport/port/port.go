@@ -78,8 +78,29 @@ type Config struct {
 	Keepalive Keepalive
 	// MaxIdle is how long a connection may have no stream; 0 is for ever.
 	MaxIdle time.Duration
+	// Guard, when set, decides about each call once the port has room for it. Its interceptors return domain errors.
+	Guard Guard
 	// State is the node's state, which refusals of unary calls carry; nil: none does.
 	State func() *holdfastv1.NodeState
+}
+
+// Guard decides about calls, around their handlers.
+type Guard interface {
+	Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error)
+	Stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error
+}
+
+// open is the guard of a port that has none.
+type open struct{}
+
+// Unary lets the call through.
+func (open) Unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	return next(ctx, req)
+}
+
+// Stream lets the call through.
+func (open) Stream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	return next(srv, s)
 }
 
 // Port is a gRPC server with bounds and an orderly end. It is a [grpc.ServiceRegistrar]: services are registered before
@@ -96,6 +117,7 @@ type Port struct {
 	patience        time.Duration
 	maxMessageBytes int
 	state           func() *holdfastv1.NodeState
+	guard           Guard
 
 	// stopping is closed when Halt begins: streams end.
 	stopping chan struct{}
@@ -144,7 +166,11 @@ func New(c Config) *Port {
 		patience:        cmp.Or(c.Patience, ReadPatience),
 		maxMessageBytes: c.Limits.MessageBytes,
 		state:           c.State,
+		guard:           open{},
 		stopping:        make(chan struct{}),
+	}
+	if c.Guard != nil {
+		p.guard = c.Guard
 	}
 	if c.Limits.WaitingBytes > 0 {
 		p.ledger = NewLedger(int64(c.Limits.WaitingBytes), c.RequestsPerStream)

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+
+	"holdfast/transport/guard"
+	"holdfast/transport/secure"
+)
+
+// Auth says who may call the client port and the HTTP port.
+type Auth struct {
+	// Mode is how callers are authenticated. Empty is [guard.None] on a node whose ports are on loopback alone, and
+	// otherwise no valid configuration.
+	Mode guard.Mode
+	// File has the tokens and the names of certificates; AuditFile gets the lines about what operators do. Both may be
+	// empty.
+	File, AuditFile string
+}
+
+// On reports whether callers are authenticated.
+func (a Auth) On() bool { return a.Mode != "" && a.Mode != guard.None }
+
+func authSettings() []setting {
+	modes := []string{string(guard.None), string(guard.Tokens), string(guard.Certificates), string(guard.Both)}
+	mode := choice("auth", "", modes, func(c *Config) *string { return (*string)(&c.Auth.Mode) }).
+		from("none on loopback").
+		helps("how callers of client_listen and http_listen are authenticated: by bearer tokens, by names of client " +
+			"certificates, or by either; none lets everybody who reaches a port do everything, and must be written out " +
+			"unless both ports are on loopback")
+	valid := mode.ok
+	mode.ok = func(c *Config) bool { return c.Auth.Mode == "" || valid(c) }
+	file := func(name string, at func(c *Config) *string) setting {
+		s := word(name, "", "a path, or empty", func(string) bool { return true }, at).from("empty")
+		s.kind = "file"
+		return s
+	}
+	return []setting{
+		mode,
+		file("auth_file", func(c *Config) *string { return &c.Auth.File }).
+			helps("YAML file of tokens and names of certificates with their roles, read again when it changes; required " +
+				"unless auth is none"),
+		file("audit_file", func(c *Config) *string { return &c.Auth.AuditFile }).
+			helps("file to which the lines about what operators do are added; empty: they go to the log"),
+	}
+}
+
+// auth checks that nobody opens a node to strangers without having said so.
+func (k *checker) auth() {
+	a := k.c.Auth
+	if a.Mode == "" {
+		for _, listen := range []string{"client_listen", "http_listen"} {
+			if !onLoopback(k.value(listen)) {
+				k.clash("must be set, because "+k.other(listen)+" is not on loopback: give tokens, certificates or both, "+
+					"with auth_file; or none, which lets everybody who reaches the port do everything", "auth", listen)
+				break
+			}
+		}
+	}
+	if t := k.c.TLS; a.Mode == guard.Certificates && (!t.Clients.Secure() || t.ClientAuth == secure.AuthNone) {
+		k.clash("must not be certificates with "+k.other("client_tls")+" and "+k.other("client_auth")+
+			": no client could show one", "auth", "client_tls", "client_auth")
+	}
+	switch {
+	case a.On() && a.File == "":
+		k.clash("must be set, because "+k.other("auth")+" needs it: \"holdfast auth token new\" makes a line of it",
+			"auth_file", "auth")
+	case !a.On() && a.File != "":
+		k.clash("must be empty unless auth is tokens, certificates or both: nothing would read it", "auth_file", "auth")
+	}
+}
+
+// onLoopback reports whether an address that a node listens on is reached from its own machine alone.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// authWarnings returns a warning for a node that believes everybody.
+func (c Config) authWarnings() []string {
+	var all []string
+	if !c.Auth.On() && (!onLoopback(c.Listen.Client) || !onLoopback(c.Listen.HTTP)) {
+		all = append(all,
+			"auth is none, and ports are not on loopback: everybody who reaches them may do everything; set auth")
+	}
+	if takes := c.Auth.Mode == guard.Tokens || c.Auth.Mode == guard.Both; takes && c.TLS.Clients != secure.Require &&
+		!onLoopback(c.Listen.Client) {
+		all = append(all, "tokens come over connections without TLS, where everybody on the way can read them: "+
+			"set client_tls to require")
+	}
+	if c.Auth.Mode == guard.Certificates && (!c.TLS.HTTP.Secure() || c.TLS.HTTPAuth == secure.AuthNone) {
+		all = append(all, "auth is certificates, and callers of http_listen can show none: nobody may read /metrics; set "+
+			"http_tls and http_auth")
+	}
+	return all
+}

@@ -1,0 +1,50 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"holdfast/transport/guard"
+)
+
+// A node that others reach does not start unless its settings say who may call it, or that everybody may. On loopback
+// it needs no word.
+func TestAuth(t *testing.T) {
+	const loopback = "127.0.0.1:7400"
+	for _, tt := range []struct {
+		auth, file, client, http string
+		wrong                    string
+		warns                    bool
+	}{
+		{"", "", ":7400", ":7403", "auth: must be set, because client_listen :7400 is not on loopback", false},
+		{"", "", loopback, "10.0.0.1:7403", "auth: must be set, because http_listen 10.0.0.1:7403 is not on loopback", false},
+		{"", "", "n1:7400", "localhost:7403", "auth: must be set, because client_listen n1:7400", false},
+		{"", "", loopback, "localhost:7403", "", false},
+		{"", "", "[::1]:7400", "[::ffff:127.0.0.1]:7403", "", false},
+		{"none", "", ":7400", ":7403", "", true},
+		{"none", "", loopback, "127.0.0.1:7403", "", false},
+		{"none", "a.yaml", loopback, "[::1]:7403", "auth_file a.yaml: must be empty unless auth is", false},
+		{"tokens", "", ":7400", ":7403", "auth_file: must be set, because auth tokens needs it", false},
+		{"certificates", "a.yaml", ":7400", ":7403", "auth certificates: must not be certificates with", false},
+		{"tokens", "a.yaml", "127.0.0.1:7400", ":7403", "", false},
+		{"tokens", "a.yaml", ":7400", "127.0.0.1:7403", "", true}, // over connections without TLS
+		{"sometimes", "a.yaml", ":7400", ":7403", "auth sometimes: must be none, tokens, certificates or both", false},
+	} {
+		c := validConfig(t)
+		c.Auth.File, c.Listen.Client, c.Listen.HTTP = tt.file, tt.client, tt.http
+		c.Auth.Mode = guard.Mode(tt.auth)
+		got, err := c.Complete()
+		switch {
+		case tt.wrong == "" && err != nil:
+			t.Errorf("%+v: %v", tt, err)
+		case tt.wrong != "" && (err == nil ||
+			!strings.HasPrefix(strings.ReplaceAll(err.Error(), " (not set)", ""), tt.wrong)):
+			t.Errorf("%+v: got %v", tt, err)
+		case err == nil && tt.auth == "" && got.Auth.Mode != "none":
+			t.Errorf("%+v: the mode is %q", tt, got.Auth.Mode)
+		}
+		if warned := err == nil && len(got.authWarnings()) > 0; warned != tt.warns {
+			t.Errorf("%+v: warned %v", tt, warned)
+		}
+	}
+}
