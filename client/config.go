@@ -108,6 +108,12 @@ type Config struct {
 	// most [MaxDigests], each printable ASCII of at most [MaxDigestBytes]. The client sends them with each connection for
 	// sessions and the tree, so they are as secret as that connection.
 	Digests []string
+	// Token returns the bearer token by which nodes know the client, see [TokenFile]; nil sends none. Nodes with the
+	// setting auth refuse clients without a token or a certificate with [session.ErrUnauthenticated].
+	Token TokenSource
+	// PlainToken lets the client send its token over connections without TLS, where everybody on the way can read it.
+	// [New] refuses a Token without TLS otherwise.
+	PlainToken bool
 	// Rand is the source of the waits and of the order of the endpoints; nil is a source seeded by crypto/rand. The
 	// client uses it under a lock, so it need not be safe for concurrent use.
 	Rand rand.Source
@@ -143,6 +149,8 @@ func complete(cfg Config) (Config, error) {
 	errs = append(errs, checkDigests(cfg.Digests))
 	connects, err := newDialer(cfg.TLS, cfg.Dial, cfg.Logger)
 	errs = append(errs, err)
+	errs = append(errs, checkToken(&cfg))
+	cfg.Token = cfg.Token.checked()
 	if err := errors.Join(errs...); err != nil {
 		return Config{}, err
 	}

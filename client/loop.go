@@ -190,7 +190,7 @@ func (t *listener) Members(ctx context.Context, addresses []string, err error) {
 func (l *loop) dial(ctx context.Context, c *core.Conn) {
 	o := dial.Options{
 		Dial: l.cfg.dialer.named(c.Server), Credentials: l.cfg.dialer.credentials(), Principal: l.cfg.Principal,
-		Digests: l.cfg.Digests,
+		Digests: l.cfg.Digests, Token: l.cfg.Token, PlainToken: l.cfg.PlainToken,
 	}
 	l.streams[c] = stream.Start(ctx, &l.running, c.Address, o, &listener{l, c})
 }

@@ -86,6 +86,9 @@ func (t *target) advice(err error) string {
 	case errors.Is(err, session.ErrMoved):
 		return "Use the session's newest token. Or take the session over from its present holder: " +
 			"\"holdfast session hold --token-file FILE\" resumes it with an older token too."
+	case errors.Is(err, session.ErrUnauthenticated):
+		return "Give a token with --auth-token-file or " + authTokenFileVariable + ". Is it in the node's auth_file, and " +
+			"has it not expired? \"holdfast auth token verify\" says so."
 	case errors.Is(err, recipes.ErrBusy):
 		return "\"holdfast lock show NAME\" says who holds a lock."
 	case errors.Is(err, session.ErrLagging):

@@ -109,6 +109,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 		c.sessionShow(), c.sessionWatch(), c.sessionWhy(), c.sessionDeaths(), c.sessionKill()),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers(), c.clusterRaise()),
 		c.snapshot(),
+		group("auth", "Make and check the bearer tokens that nodes take", c.authToken()),
 		c.ping(),
 		group("id", "Decode, encode, make and allocate ids",
 			idDecode(c.out), idEncode(c.out), idNew(c.out), idZXID(c.out), c.idAllocate()), cert(c.out))

@@ -22,7 +22,10 @@ const (
 	certVariable      = "HOLDFAST_CERT"
 	keyVariable       = "HOLDFAST_KEY"
 	serverVariable    = "HOLDFAST_SERVER_NAME"
-	defaultEndpoints  = "localhost:7400"
+	// authTokenVariable has the bearer token, authTokenFileVariable the name of a file with it.
+	authTokenVariable     = "HOLDFAST_AUTH_TOKEN"      //nolint:gosec // a name
+	authTokenFileVariable = "HOLDFAST_AUTH_TOKEN_FILE" //nolint:gosec // a name
+	defaultEndpoints      = "localhost:7400"
 )
 
 // target is the cluster that the command line names, and the way to call it. Its flags are set before a command runs
@@ -35,6 +38,10 @@ type target struct {
 	// digests name this client to access lists of the tree: those of the flags, or else that of the environment.
 	digests []string
 	digest  string
+	// tokenFile has the bearer token by which nodes know this client; without one it is token, of the environment.
+	// plainToken lets it be sent without TLS.
+	tokenFile, token string
+	plainToken       bool
 	// readOnly allows answers of read-only nodes, for commands that have the flag.
 	readOnly bool
 	// tls are the files with which this client speaks TLS; all empty, it does not.
@@ -66,6 +73,12 @@ func (t *target) register(root *cobra.Command, endpoints, principal string) {
 	} {
 		flags.StringVar(f.to, f.name, os.Getenv(f.variable), f.help+" (environment: "+f.variable+")")
 	}
+	flags.StringVar(&t.tokenFile, "auth-token-file", os.Getenv(authTokenFileVariable),
+		"file with the bearer token by which nodes know this client (environment: "+authTokenFileVariable+", or "+
+			authTokenVariable+" with the token itself)")
+	flags.BoolVar(&t.plainToken, "plain-token", false,
+		"send the bearer token without TLS too, where everybody on the way can read it")
+	t.token = os.Getenv(authTokenVariable)
 	flags.Var(arg.Positive(&t.timeout, 5*time.Second, 0), "call-timeout",
 		"time limit of a call, failed attempts included")
 }
@@ -107,6 +120,7 @@ func (t *target) client(cfg client.Config) (*client.Client, error) {
 		return nil, err
 	}
 	cfg.Principal = t.principal
+	cfg.Token, cfg.PlainToken = t.tokenSource(), t.plainToken
 	cfg.Dial = t.dialer.dial
 	if t.tls != (client.TLS{}) {
 		cfg.TLS = &t.tls
@@ -121,6 +135,18 @@ func (t *target) client(cfg client.Config) (*client.Client, error) {
 		return nil, usageError{err}
 	}
 	return cl, nil
+}
+
+// tokenSource returns where the bearer token comes from, nil for nowhere.
+func (t *target) tokenSource() client.TokenSource {
+	switch {
+	case t.tokenFile != "":
+		return client.TokenFile(t.tokenFile)
+	case t.token != "":
+		return client.StaticToken(strings.TrimSpace(t.token))
+	default:
+		return nil
+	}
 }
 
 // with runs f with a client of all endpoints. The calls of one client never see older state than an earlier call (N4).

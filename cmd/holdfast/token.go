@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/auth"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
 )
@@ -38,7 +39,9 @@ var tokenForm = regexp.MustCompile(`((?:0x)?[0-9a-fA-F]{1,16})\.[0-9a-fA-F]{16,}
 func isToken(s string) bool { return tokenForm.MatchString(s) }
 
 // withoutSecrets returns s with the credentials of all tokens in it replaced.
-func withoutSecrets(s string) string { return tokenForm.ReplaceAllString(s, "$1.(secret)") }
+func withoutSecrets(s string) string {
+	return auth.WithoutTokens(tokenForm.ReplaceAllString(s, "$1.(secret)"))
+}
 
 // tokenAsID refuses a token in place of an id. It does not repeat the token.
 const tokenAsID = "the argument is a token, want a session id: the token's part before the first dot"

@@ -35,6 +35,9 @@ type Config struct {
 	Credentials credentials.TransportCredentials
 	// Principal is the name of the client, which the nodes' budgets are for; empty is no name.
 	Principal string
+	// Token and PlainToken are those of [dial.Options].
+	Token      func(ctx context.Context) (string, error)
+	PlainToken bool
 	// Attempt bounds the time of a call at one node.
 	Attempt time.Duration
 	// Hedge is how long a read waits for a node before it asks the next one too.
@@ -228,6 +231,7 @@ func (n *Nodes) take(address string) (*conn, error) {
 		}
 		cc, err := dial.Client(address, dial.Options{
 			Dial: dials, Principal: n.cfg.Principal, Credentials: n.cfg.Credentials,
+			Token: n.cfg.Token, PlainToken: n.cfg.PlainToken,
 			Heard: func(state session.NodeState) { n.cfg.Heard(state.Index) },
 		})
 		if err != nil {

@@ -1,0 +1,72 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"holdfast/session"
+)
+
+// A TokenSource returns the bearer token by which nodes know the client. The client asks it for each connection and
+// each call, so that a token can be replaced while the client runs. It must be safe for concurrent use, return soon,
+// and not show the token in its errors.
+type TokenSource func(ctx context.Context) (string, error)
+
+// maxTokenBytes bounds a file with a token.
+const maxTokenBytes = 4096
+
+// errTokenText says that a source's text cannot be a token. It does not repeat the text.
+var errTokenText = errors.New("not a token: must be printable ASCII without spaces")
+
+// TokenFile returns the source that reads a token from a file, each time again. White space around the token counts for
+// nothing.
+func TokenFile(path string) TokenSource {
+	return func(context.Context) (string, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", fmt.Errorf("reading the token: %w", err)
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		b, err := io.ReadAll(io.LimitReader(f, maxTokenBytes))
+		if err != nil {
+			return "", fmt.Errorf("reading the token: %w", err)
+		}
+		return strings.TrimSpace(string(b)), nil
+	}
+}
+
+// StaticToken returns the source of a token that does not change.
+func StaticToken(token string) TokenSource {
+	return func(context.Context) (string, error) { return token, nil }
+}
+
+// checked returns a source that refuses what cannot be a token: gRPC would put it into an error otherwise.
+func (s TokenSource) checked() TokenSource {
+	if s == nil {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) {
+		token, err := s(ctx)
+		if err != nil {
+			return "", err
+		}
+		if token == "" || strings.IndexFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
+			return "", errTokenText
+		}
+		return token, nil
+	}
+}
+
+// checkToken refuses a token that would go over connections without TLS, unless it may.
+func checkToken(c *Config) error {
+	if c.Token == nil || c.TLS != nil || c.PlainToken {
+		return nil
+	}
+	return &session.FieldError{
+		Field: "token", Limit: "sent over TLS alone, unless plain token allows connections that everybody can read",
+	}
+}
