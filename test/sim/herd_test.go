@@ -22,7 +22,6 @@ import (
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/test/sim/simnet"
-	"holdfast/transport/guard"
 )
 
 // TestSettingsHoldAHerd runs whole nodes and clients, with production's wiring and gRPC between them. All connections
@@ -41,7 +40,7 @@ func TestSettingsHoldAHerd(t *testing.T) {
 		endpoints := []string{"n1:7400", "n2:7400", "n3:7400"}
 		for i := range endpoints {
 			cfg := config.Default()
-			cfg.Auth.Mode = guard.None
+			cfg.Auth.Mode = "none"
 			cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(dir, strconv.Itoa(i))
 			cfg.Gate.MaxOpensPerSecond, cfg.Gate.MaxResumesPerSecond = perSecond, perSecond
 			for j := range endpoints {

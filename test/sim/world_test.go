@@ -14,7 +14,6 @@ import (
 	"holdfast/session"
 	"holdfast/test/sim/history"
 	"holdfast/test/sim/simnet"
-	"holdfast/transport/guard"
 )
 
 // world is one simulated cluster with its network, its disks and its record.
@@ -162,7 +161,7 @@ func (w *world) stream(name string) *rand.Rand {
 
 func (w *world) config(name, dir string) config.Config {
 	cfg := config.Default()
-	cfg.Auth.Mode = guard.None
+	cfg.Auth.Mode = "none"
 	cfg.ClusterID = "sim"
 	cfg.DataDir = dir
 	for i, n := range w.names {
