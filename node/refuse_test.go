@@ -213,6 +213,7 @@ func TestAFailedWriteEndsTheNode(t *testing.T) {
 	f := newFailure(hclog.NewNullLogger())
 	g := &guardedStore{
 		logs: brokenLogs{}, path: "/somewhere", failure: f, dog: watchdog.NewWatchdog(time.Second, time.Now),
+		timings: newTimings(),
 	}
 	returned := make(chan struct{})
 	go func() {
