@@ -62,6 +62,9 @@ func (t touch) String() string {
 	}
 }
 
+// noOutcome is the version that an answer tells which has no outcome. No entry has it.
+const noOutcome = -1
+
 // mostBlind bounds the steps of a search. Virtual time does not pass in it.
 const mostBlind = 300_000
 
@@ -132,14 +135,18 @@ func (c blind) touches() map[string][]porcupine.Operation {
 	return entries
 }
 
-// touched returns the operation of a transaction.
+// touched returns the operation of a transaction. No order explains an answer without the outcome of the operation.
 func touched(c *history.Call) touch {
 	t := touch{op: c.Transaction.Then[0], open: c.Fate != history.Answered}
 	if t.open {
 		return t
 	}
-	if t.refused = refusal(c.Result.Outcome); t.refused == 0 {
+	switch t.refused = refusal(c.Result.Outcome); {
+	case t.refused != 0:
+	case len(c.Result.Outcome.Ops) == 1:
 		t.version = c.Result.Outcome.Ops[0].Stat.Version
+	default:
+		t.version = noOutcome
 	}
 	return t
 }

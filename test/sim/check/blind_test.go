@@ -80,6 +80,7 @@ func TestBlind(t *testing.T) {
 		{"refused without a reason", func(h []history.Event) {
 			h[7].Call.Transaction.Then[0] = h[3].Call.Transaction.Then[0]
 		}},
+		{"an answer without an outcome", func(h []history.Event) { h[5].Call.Result.Outcome.Ops = nil }},
 		{"an answer of the future", func(h []history.Event) { h[0].Entry.Exists, h[0].Entry.Data = true, "a" }},
 	} {
 		h := cells()
