@@ -1,9 +1,12 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -20,17 +23,18 @@ var (
 	errNotTakenOver = errors.New("no other node took over in time")
 )
 
-// handover gives Raft's leadership to another node. Safe for concurrent use.
+// handover gives Raft's leadership to another node. Safe for concurrent use. It does not change.
 type handover struct {
 	cfg      config.Config
 	pulse    session.Pulse
 	logger   hclog.Logger
 	raft     *raft.Raft
-	view     *view
 	watchdog *watchdog.Watchdog
+	// peers returns what the tracker of this node's term knows of the members; nothing without a tracker.
+	peers func() []leader.Peer
 }
 
-// handOver is [Node.HandOver].
+// handOver is [Node.HandOver]. It asks one voter after the other.
 func (h *handover) handOver(ctx context.Context) error {
 	if h.raft.State() != raft.Leader {
 		return &session.NotLeaderError{}
@@ -38,11 +42,62 @@ func (h *handover) handOver(ctx context.Context) error {
 	if waits := h.watchdog.Waits(); waits > h.cfg.Sessions.HeartbeatInterval {
 		return fmt.Errorf("hand leadership over: Raft waits for a write or an entry, for %v so far", waits)
 	}
-	if !h.view.othersVote(h.cfg.Node) {
+	servers := h.others()
+	if len(servers) == 0 {
 		return errAlone
 	}
+	for len(servers) > 0 { // each is asked once: what is known of the others may be better by then
+		next := successors(h.cfg.Node, slices.Collect(maps.Keys(servers)), h.peers())[0]
+		if err := h.handTo(ctx, servers[next]); !errors.Is(err, errNotTakenOver) {
+			return err
+		}
+		h.logger.Warn("a voter did not take leadership over", "node", next)
+		delete(servers, next)
+	}
+	return errNotTakenOver
+}
+
+// others returns Raft's servers that vote, without this node.
+func (h *handover) others() map[session.Node]raft.Server {
+	future := h.raft.GetConfiguration()
+	if future.Error() != nil {
+		return nil
+	}
+	all := make(map[session.Node]raft.Server)
+	for _, s := range future.Configuration().Servers {
+		if n, _, err := nodeOfServer(s.ID); err == nil && s.Suffrage == raft.Voter && n != h.cfg.Node {
+			all[n] = s
+		}
+	}
+	return all
+}
+
+// successors returns which of some voters may be asked to lead, in their order; at least one. Raft commits nothing
+// while it waits for one of them, for an election timeout. So those that were not heard are asked only if none was
+// heard: they may not reach the peer port of this node, self. Of those that were heard, the one that has applied most
+// comes first. Raft by itself asks the voter that it has sent most to, the same one each time, which may be dead.
+func successors(self session.Node, voters []session.Node, known []leader.Peer) []session.Node {
+	heard := make(map[session.Node]leader.Peer)
+	for _, p := range known {
+		if p.Heard && slices.Contains(voters, p.Node) {
+			heard[p.Node] = p
+		}
+	}
+	if len(heard) > 0 {
+		return slices.SortedFunc(maps.Keys(heard), func(a, b session.Node) int {
+			return cmp.Or(cmp.Compare(heard[b].Applied, heard[a].Applied), cmp.Compare(a, b))
+		})
+	}
+	return slices.SortedFunc(slices.Values(voters), func(a, b session.Node) int {
+		return cmp.Compare(a-self, b-self) // from this node's number upwards, and round
+	})
+}
+
+// handTo has Raft hand over to a server, and returns when this node does not lead any more. The error is that of ctx,
+// or errNotTakenOver.
+func (h *handover) handTo(ctx context.Context, to raft.Server) error {
 	// Nobody waits for the future: Raft never answers it when Raft ends, or hangs, before it has come to the transfer.
-	_ = h.raft.LeadershipTransfer()
+	_ = h.raft.LeadershipTransferToServer(to.ID, to.Address)
 	// Raft gives a transfer an election timeout.
 	timeout := time.NewTimer(h.cfg.Raft.ElectionTimeout + pollInterval)
 	defer timeout.Stop()

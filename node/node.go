@@ -288,8 +288,8 @@ func (n *Node) openRoles(opened *streams, space *namespace) {
 			meetings: n.meetings, stalled: n.watchdog.Check, namespace: space, founded: n.admission.foundedAt,
 			announce: func(leads bool) { n.ports.client.SetServing(clientport.HealthLeader, leads) },
 			handover: &handover{
-				cfg: n.cfg, pulse: n.options.pulse, logger: n.options.Logger, raft: n.consensus.raft, view: n.view,
-				watchdog: n.watchdog,
+				cfg: n.cfg, pulse: n.options.pulse, logger: n.options.Logger, raft: n.consensus.raft,
+				watchdog: n.watchdog, peers: n.peers,
 			},
 		},
 	}
@@ -361,10 +361,18 @@ func (n *Node) Ready() <-chan struct{} { return n.health.ready }
 // Leads reports whether this node leads a term now.
 func (n *Node) Leads() bool { return n.roles.terms.leads() }
 
-// HandOver hands Raft's leadership to a voter that is up to date, and returns when this node no longer leads. On a node
-// that does not lead, its error is [session.ErrNotLeader]. Otherwise its error is that of ctx, or says why no other
-// node took over, and this node leads on. Safe for concurrent use.
+// HandOver hands Raft's leadership to a voter that is heard and up to date, and returns when this node no longer leads.
+// On a node that does not lead, its error is [session.ErrNotLeader]. Otherwise its error is that of ctx, or says why no
+// other node took over, and this node leads on. Safe for concurrent use.
 func (n *Node) HandOver(ctx context.Context) error { return n.roles.terms.handover.handOver(ctx) }
+
+// peers returns what the tracker of this node's term knows of the members; nothing while this node leads none.
+func (n *Node) peers() []leader.Peer {
+	if tracker := n.roles.terms.tracker.Load(); tracker != nil {
+		return tracker.Peers()
+	}
+	return nil
+}
 
 // Digest returns the digest of the replicated state at an index, false when the node has not applied the index or has
 // forgotten it: it knows the newest 1,024 (I6).

@@ -67,11 +67,6 @@ func (v *view) has(node session.Node) bool {
 	return slices.ContainsFunc(v.Members(), func(m session.Member) bool { return m.Node == node })
 }
 
-// othersVote reports whether a node other than self has a vote.
-func (v *view) othersVote(self session.Node) bool {
-	return slices.ContainsFunc(v.Members(), func(m session.Member) bool { return m.Voter && m.Node != self })
-}
-
 // serverID returns Raft's id of a node: the node's number and its directory. A node on another directory is another
 // server, and Raft counts nothing of the former server for it.
 func serverID(n session.Node, d raftnet.Directory) raft.ServerID {
