@@ -9,7 +9,6 @@ import (
 
 	"holdfast/auth"
 	"holdfast/node/config"
-	"holdfast/transport/clientport"
 	"holdfast/transport/guard"
 )
 
@@ -69,10 +68,4 @@ func (a *access) close() {
 	if a.file != nil {
 		_ = a.file.Close() // each line was written when its act ended
 	}
-}
-
-// acted logs the details of an operator's act. The audit's line is the guard's.
-func (n *Node) acted(a clientport.Act) {
-	n.options.Logger.Debug("an operator acted", "what", a.What, "to", a.To, "outcome", a.Outcome, "took", a.Took,
-		"error", a.Err)
 }

@@ -119,7 +119,6 @@ func (p *ports) serve(n *Node) {
 		Told:      n.options.timings.told,
 		Operators: clientport.Operators{
 			Admin: n.server, Raise: n.RaiseFeatureLevel,
-			Acted: n.acted, // the guard writes the line of the audit
 		},
 	}, n.server, n)
 	p.peers = peerport.New(peerport.PeerConfig{

@@ -7,19 +7,22 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
+	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/transport/gate"
+	"holdfast/transport/guard"
 	"holdfast/transport/wire"
 )
 
 // adminServer serves AdminService. Its methods return domain errors, which the port's interceptor maps.
 type adminServer struct {
 	holdfastv1.UnimplementedAdminServiceServer
-	admin     session.Administration
-	operators *operators
+	admin session.Administration
 }
 
 // state returns the node's state, read after what an answer shows (N4).
@@ -97,24 +100,14 @@ func (s *adminServer) KillSessions(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	var killed []session.Killed
-	err = s.operators.act(ctx, "kill sessions", idsText(kill.IDs), func(by string) (string, error) {
-		kill.By = by
-		var killErr error
-		if killed, killErr = s.admin.Kill(ctx, kill); killErr != nil {
-			return "", killErr
-		}
-		ended := 0
-		for i := range killed {
-			if killed[i].Err == nil {
-				ended++
-			}
-		}
-		return fmt.Sprintf("%d of %d ended", ended, len(killed)), nil
-	})
+	if kill.By, err = operator(ctx); err != nil {
+		return nil, err
+	}
+	killed, err := s.admin.Kill(ctx, kill)
 	if err != nil {
 		return nil, err
 	}
+	guard.Note(ctx, endedText(killed))
 	answer := &holdfastv1.KillSessionsResponse{Results: make([]*holdfastv1.KillResult, len(killed))}
 	for i, one := range killed {
 		answer.Results[i] = &holdfastv1.KillResult{
@@ -125,20 +118,34 @@ func (s *adminServer) KillSessions(ctx context.Context,
 	return answer, nil
 }
 
-// shownIDs is the number of ids that are written out in the record of an act. The certificates name them all.
-const shownIDs = 4
-
-// idsText names sessions.
-func idsText(ids []session.ID) string {
-	text := ""
-	for i, id := range ids {
-		if i == shownIDs {
-			return fmt.Sprintf("%s and %d more", text, len(ids)-shownIDs)
+// endedText says how many of the sessions ended.
+func endedText(killed []session.Killed) string {
+	ended := 0
+	for i := range killed {
+		if killed[i].Err == nil {
+			ended++
 		}
-		if i > 0 {
-			text += " "
-		}
-		text += id.String()
 	}
-	return text
+	return fmt.Sprintf("%d of %d ended", ended, len(killed))
+}
+
+// operator names the operator who makes a call, for records that are kept: by name, or by address without one.
+func operator(ctx context.Context) (string, error) {
+	caller, err := gate.CallerOf(ctx)
+	if err != nil {
+		return "", err
+	}
+	from := ""
+	if p, ok := peer.FromContext(ctx); ok {
+		from = p.Addr.String()
+	}
+	return fit(cmp.Or(caller.Principal, from)), nil
+}
+
+// fit returns a name as records keep it: at most [session.MaxPrincipal] bytes of UTF-8. A certificate may have any.
+func fit(name string) string {
+	if len(name) > session.MaxPrincipal {
+		name = name[:session.MaxPrincipal]
+	}
+	return strings.ToValidUTF8(name, "")
 }

@@ -2,9 +2,11 @@ package clientport
 
 import (
 	"context"
+	"fmt"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/transport/guard"
 	"holdfast/transport/wire"
 )
 
@@ -148,6 +150,7 @@ func (c *clusterServer) RaiseFeatureLevel(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
+	guard.Note(ctx, fmt.Sprintf("the level is %d", level))
 	return &holdfastv1.RaiseFeatureLevelResponse{Level: level}, nil
 }
 

@@ -55,9 +55,6 @@ type Config struct {
 type Operators struct {
 	// Admin serves AdminService; nil: nothing does.
 	Admin session.Administration
-	// Acted, if set, is told of each act of an operator, with its outcome; nil writes a line to the log. Several
-	// goroutines call it.
-	Acted func(Act)
 	// Raise raises the cluster to a feature level (W8), and returns the one that it has; nil: the node does not.
 	Raise func(ctx context.Context, level uint32) (uint32, error)
 }

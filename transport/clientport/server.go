@@ -98,9 +98,7 @@ func New(cfg Config, service session.Service, cluster Cluster) *Server {
 	})
 	holdfastv1.RegisterIdServiceServer(s.port, &idServer{clock: cfg.Clock, service: service})
 	if cfg.Admin != nil {
-		holdfastv1.RegisterAdminServiceServer(s.port, &adminServer{
-			admin: cfg.Admin, operators: newOperators(cfg.Acted, cfg.Logger.Named("operators")),
-		})
+		holdfastv1.RegisterAdminServiceServer(s.port, &adminServer{admin: cfg.Admin})
 	}
 	healthpb.RegisterHealthServer(s.port, s.health)
 	reflection.Register(s.port)

@@ -1,11 +1,13 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/protobuf/proto"
@@ -60,17 +62,49 @@ func (a *Audit) Count(act string, o Outcome) uint64 {
 type record struct {
 	audit          *Audit
 	act, who, from string
+	began          time.Time
 
-	mu    sync.Mutex
-	what  string // guarded by mu
-	ended bool   // guarded by mu
+	mu     sync.Mutex
+	what   string // guarded by mu
+	result string // guarded by mu
+	ended  bool   // guarded by mu
 }
 
 func (a *Audit) begin(act, who, from string) *record {
 	if act == "" || a == nil {
 		return nil
 	}
-	return &record{audit: a, act: act, who: who, from: from}
+	return &record{audit: a, act: act, who: who, from: from, began: time.Now()}
+}
+
+type recordKey struct{}
+
+// in returns ctx with the record, for [Note].
+func (r *record) in(ctx context.Context) context.Context {
+	if r == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, recordKey{}, r)
+}
+
+// Note adds to the audit's line of the call of ctx what came of it, in words, such as "4 of 5 ended". A call has a line
+// and a count without any note. A later note replaces an earlier one. Note does nothing in a call without an act.
+func Note(ctx context.Context, result string) {
+	r, _ := ctx.Value(recordKey{}).(*record)
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result = cut(auth.WithoutTokens(result), mostWhat)
+}
+
+// cut shortens a text to at most so many bytes, and shows that it did.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
 // about notes the first request of the act.
@@ -95,7 +129,7 @@ func (r *record) end(err error) {
 		return
 	}
 	r.mu.Lock()
-	what, again := r.what, r.ended
+	what, result, again := r.what, r.result, r.ended
 	r.ended = true
 	r.mu.Unlock()
 	if again {
@@ -108,7 +142,12 @@ func (r *record) end(err error) {
 	case err != nil:
 		outcome = Failed
 	}
-	line := []any{"act", r.act, "who", r.who, "from", r.from, "what", what, "outcome", outcome.String()}
+	line := []any{
+		"act", r.act, "who", r.who, "from", r.from, "what", what, "outcome", outcome.String(), "took", time.Since(r.began),
+	}
+	if result != "" {
+		line = append(line, "result", result)
+	}
 	if err != nil {
 		line = append(line, "error", auth.WithoutTokens(err.Error()))
 	}
@@ -145,11 +184,7 @@ const (
 func describe(m protoreflect.Message) string {
 	var b strings.Builder
 	describeTo(&b, m, 0)
-	text := auth.WithoutTokens(b.String())
-	if len(text) > mostWhat {
-		text = text[:mostWhat] + "..."
-	}
-	return text
+	return cut(auth.WithoutTokens(b.String()), mostWhat)
 }
 
 func describeTo(b *strings.Builder, m protoreflect.Message, deep int) {
@@ -205,11 +240,7 @@ func value(b *strings.Builder, f protoreflect.FieldDescriptor, v protoreflect.Va
 	case protoreflect.BytesKind:
 		fmt.Fprintf(b, "(%d bytes)", len(v.Bytes()))
 	case protoreflect.StringKind:
-		s := v.String()
-		if len(s) > mostText {
-			s = s[:mostText] + "..."
-		}
-		fmt.Fprintf(b, "%q", s)
+		fmt.Fprintf(b, "%q", cut(v.String(), mostText))
 	case protoreflect.Fixed64Kind:
 		fmt.Fprintf(b, "%#016x", v.Uint())
 	case protoreflect.EnumKind:

@@ -2,11 +2,14 @@ package guard
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"holdfast/auth"
@@ -58,3 +61,41 @@ func TestAuditLines(t *testing.T) {
 		t.Error("an act whose handler panicked has no line")
 	}
 }
+
+// A row of the table with an act is all that its call needs to be audited: as a call or as a stream, each has one line
+// and one count, to which its handler may add a note. Calls without an act have neither.
+func TestRowsAreAudited(t *testing.T) {
+	for method, call := range auth.ClientPort() {
+		var log bytes.Buffer
+		a := NewAudit(hclog.New(&hclog.LoggerOptions{Output: &log}), auth.ClientPort())
+		g := New(Config{Logger: hclog.NewNullLogger(), Mode: None, Table: auth.ClientPort(), Audit: a})
+		note := func(ctx context.Context) { Note(ctx, "4 of 5, with "+auth.NewToken().Secret()) }
+		_, _ = g.Unary(t.Context(), &holdfastv1.GetRequest{}, &grpc.UnaryServerInfo{FullMethod: method},
+			func(ctx context.Context, _ any) (any, error) {
+				note(ctx)
+				return nil, nil
+			})
+		_ = g.Stream(nil, oneStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: method},
+			func(_ any, s grpc.ServerStream) error {
+				note(s.Context())
+				return errors.New("broken")
+			})
+		want := []uint64{1, 0, 1}
+		if call.Act == "" {
+			want = []uint64{0, 0, 0}
+		}
+		got := []uint64{a.Count(call.Act, Done), a.Count(call.Act, Denied), a.Count(call.Act, Failed)}
+		lines := uint64(strings.Count(log.String(), `result="4 of 5, with holdfast_(secret)"`))
+		if !slices.Equal(got, want) || lines != want[0]+want[2] || uint64(strings.Count(log.String(), "\n")) != lines {
+			t.Errorf("%s: got %d done, refused and failed, want %d:\n%s", method, got, want, log.String())
+		}
+	}
+}
+
+// oneStream is a stream that has no messages.
+type oneStream struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // this is how gRPC hands a stream its context
+}
+
+func (s oneStream) Context() context.Context { return s.ctx }

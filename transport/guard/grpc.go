@@ -26,7 +26,7 @@ func (g *Guard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 		return nil, err
 	}
 	defer record.recovered()
-	answer, err := next(withIdentity(ctx, id), req)
+	answer, err := next(record.in(withIdentity(ctx, id)), req)
 	record.end(err)
 	return answer, err
 }
@@ -45,7 +45,7 @@ func (g *Guard) Stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo
 	defer record.recovered()
 	err = next(srv, &stream{
 		ServerStream: s, guard: g, method: info.FullMethod, call: call, id: id, from: showed.from, record: record,
-		ctx: withIdentity(ctx, id),
+		ctx: record.in(withIdentity(ctx, id)),
 	})
 	record.end(err)
 	return err
