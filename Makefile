@@ -76,6 +76,9 @@ test: ## Run all tests: unit and simulation under -race, counts without it, plan
 	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 		echo; echo '*** The tests of fences in a database did NOT run: there is no PostgreSQL here (Debian: postgresql).'; \
 	fi
+	@if [ -z "$${CI:-}" ] && ! command -v systemd-analyze >/dev/null; then \
+		echo; echo '*** The test of the units did NOT run: there is no systemd-analyze here (Debian: systemd).'; \
+	fi
 	$(MAKE) soak WITHOUT='$(YOUNG)'
 	$(MAKE) model planted disks
 	@if docker info >/dev/null 2>&1; then \
@@ -125,7 +128,7 @@ disks: ## Run nodes on disks that fail, hang, lie and lose power, CUTS=40 times;
 .PHONY: e2e
 e2e: images before ## Run the tests with containers: real processes, disks and partitions; E2E=full takes no short cuts
 	@mkdir -p bin
-	COMPOSE='$(COMPOSE)' E2E='$(E2E)' E2E_FIGURES="$$PWD/bin/e2e-figures.md" go test -tags e2e -count=1 -parallel 4 -timeout 2h ./test/e2e/...
+	COMPOSE='$(COMPOSE)' E2E='$(E2E)' CGO_ENABLED=0 E2E_FIGURES="$$PWD/bin/e2e-figures.md" go test -tags e2e -count=1 -parallel 4 -timeout 2h ./test/e2e/...
 	@cat bin/e2e-figures.md
 
 .PHONY: proof

@@ -10,7 +10,8 @@
 // TestUpgrade runs processes without containers: those of the release before this one, and of this one. The file before
 // names the commit of the former release, and "make before" builds it from the history.
 //
-// The tests of locks run this test's own program as a worker under "holdfast lock".
+// The tests of locks run this test's own program as a worker under "holdfast lock". In a box, a container FROM scratch,
+// the command is process 1. So the test's program must be static, and "make e2e" builds it with CGO_ENABLED=0.
 //
 // Figures are logged as lines "figure: NAME VALUE UNIT". The file that E2E_FIGURES names, E.md, collects them as a
 // table for people. E.jsonl beside it has one JSON object a line.

@@ -22,12 +22,13 @@ type partition struct {
 	cuts []packetCut
 }
 
-// packetCut is the dropping of packets around one node, from and to each of others. Each of others is the addresses of
+// packetCut is the dropping of packets around one host, from and to each of others. Each of others is the addresses of
 // one host.
 type packetCut struct {
-	node   int
-	others [][]string
-	flags  []string
+	// around says which host, at is its container.
+	around, at string
+	others     [][]string
+	flags      []string
 }
 
 // cut drops packets between some nodes and others: all packets in both directions, unless flags of the packet cutter
@@ -49,14 +50,17 @@ func (c *cluster) cutClients(n int, flags ...string) *partition {
 		must(c.t, "docker", "inspect", "-f", "{{range .NetworkSettings.Networks}}{{.Gateway}} {{end}}", c.container(n)),
 	)
 	p := &partition{c: c}
-	p.drop(packetCut{n, [][]string{gateways}, append([]string{port(clientPort)}, flags...)})
+	p.drop(packetCut{
+		around: service(n), at: c.container(n), others: [][]string{gateways},
+		flags: append([]string{port(clientPort)}, flags...),
+	})
 	return p
 }
 
 // add drops packets around one more node, a different one each time.
 func (p *partition) add(n int, others []int, flags ...string) {
 	p.c.t.Helper()
-	cut := packetCut{node: n, flags: flags}
+	cut := packetCut{around: service(n), at: p.c.container(n), flags: flags}
 	for _, other := range others {
 		cut.others = append(cut.others, p.c.addresses(other))
 	}
@@ -66,17 +70,16 @@ func (p *partition) add(n int, others []int, flags ...string) {
 func (p *partition) drop(cut packetCut) {
 	p.c.t.Helper()
 	args := append([]string{"cut"}, cut.flags...)
-	if _, err := p.c.cutter(cut.node, append(args, slices.Concat(cut.others...)...)...); err != nil {
+	if _, err := cutter(cut.at, append(args, slices.Concat(cut.others...)...)...); err != nil {
 		p.c.t.Fatal(err)
 	}
 	p.cuts = append(p.cuts, cut)
 }
 
-// cutter runs the packet cutter in node n's network.
-func (c *cluster) cutter(n int, args ...string) (string, error) {
-	c.t.Helper()
+// cutter runs the packet cutter in a container's network.
+func cutter(container string, args ...string) (string, error) {
 	return command(nil, append([]string{
-		"docker", "run", "--rm", "--network", "container:" + c.container(n), "--cap-add", "NET_ADMIN", "holdfast-cut",
+		"docker", "run", "--rm", "--network", "container:" + container, "--cap-add", "NET_ADMIN", "holdfast-cut",
 	}, args...)...)
 }
 
@@ -85,7 +88,7 @@ func (p *partition) heal() {
 	p.c.t.Helper()
 	sum := 0
 	for _, cut := range p.cuts {
-		out, err := p.c.cutter(cut.node, "counter")
+		out, err := cutter(cut.at, "counter")
 		if err != nil {
 			p.c.t.Fatal(err)
 		}
@@ -96,17 +99,17 @@ func (p *partition) heal() {
 		for way, n := range ways {
 			sum += n
 			if n == 0 {
-				p.c.t.Errorf("%v: no packet that goes %s of node %d was dropped:\n%s", cut.flags, way, cut.node, out)
+				p.c.t.Errorf("%v: no packet that goes %s of %s was dropped:\n%s", cut.flags, way, cut.around, out)
 			}
 		}
 		for _, other := range cut.others {
 			hit := slices.ContainsFunc(other, func(ip string) bool { return addresses[ip] > 0 })
 			// At one port, or in one direction, two followers may send each other nothing.
 			if !hit && len(cut.flags) == 0 {
-				p.c.t.Errorf("no packet between node %d and %v was dropped:\n%s", cut.node, other, out)
+				p.c.t.Errorf("no packet between %s and %v was dropped:\n%s", cut.around, other, out)
 			}
 		}
-		if _, err := p.c.cutter(cut.node, "heal"); err != nil {
+		if _, err := cutter(cut.at, "heal"); err != nil {
 			p.c.t.Fatal(err)
 		}
 	}

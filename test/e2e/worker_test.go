@@ -30,7 +30,7 @@ const (
 	itsGuard = "holdfast" // the command is killed that holds the lock
 )
 
-// jobs are what workers do. Each returns the exit code.
+// jobs are what workers do that hold a lock. Each returns the exit code.
 var jobs = map[string]func(*worker) int{"round": (*worker).round, "steady": (*worker).steady}
 
 // worker is a program that runs while a lock is held.
@@ -43,7 +43,11 @@ type worker struct {
 
 // work runs as a worker, and returns its exit code. It reports false for a process that is none.
 func work() (code int, is bool) {
-	job, is := jobs[os.Getenv(workerVar)]
+	name := os.Getenv(workerVar)
+	if plain, found := programs[name]; found {
+		return plain(), true
+	}
+	job, is := jobs[name]
 	if !is {
 		return 0, false
 	}
@@ -57,11 +61,11 @@ func work() (code int, is bool) {
 	return job(w), true
 }
 
-// note adds a line to the record of the test: what, the token and the process.
+// note adds a line to the record of the test: what, the token, the process and the time.
 func (w *worker) note(what string) {
 	f, err := os.OpenFile(recordIn(w.dir), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = fmt.Fprintln(f, what, w.token, os.Getpid())
+		_, err = fmt.Fprintln(f, what, w.token, os.Getpid(), time.Now().UnixNano())
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil { // the test is over
