@@ -99,14 +99,34 @@ func (g *Grant) release(ctx context.Context) error {
 }
 
 // during runs work under the context of the grant, which also ends with ctx, and gives the grant up. The error is that
-// of work, or why the grant did not last until the end of work.
+// of work, or why the grant did not last until the end of work. After the end of ctx it waits for the cluster's answer
+// as long as the session has a promise: a healthy cluster has answered by then. If none comes, the error is the cause
+// of ctx.
 func (g *Grant) during(ctx context.Context, work func(context.Context, tree.Stamp) error) error {
 	under, cancel := context.WithCancelCause(g.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	err := work(under, g.Token())
-	if released := g.release(context.WithoutCancel(ctx)); err == nil {
+	waiting, stop := g.whilePromised(ctx)
+	defer stop()
+	if released := g.release(waiting); err == nil {
 		err = released
 	}
 	return err
+}
+
+// whilePromised returns a context that ends with the cause of ctx, when ctx has ended and the session has no promise.
+func (g *Grant) whilePromised(ctx context.Context) (context.Context, func()) {
+	waiting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-g.place.session.Context().Done():
+			cancel(context.Cause(ctx))
+		case <-waiting.Done():
+		}
+	})
+	return waiting, func() {
+		stop()
+		cancel(nil)
+	}
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"holdfast/client"
+	"holdfast/session"
 	"holdfast/tree"
 )
 
@@ -187,17 +189,28 @@ func (p *place) left(ctx context.Context, why error) error {
 	}
 }
 
+// Between two attempts to remove an entry, when as many writes of the session wait as may wait.
+const (
+	firstPause = 10 * time.Millisecond
+	mostPause  = time.Second
+)
+
 // remove removes the entry of the place, and no other one that has its name now. The error is [ErrBroken] if it is gone
-// already.
+// already. An entry that stayed would hold up everybody behind it. So remove waits while too many writes of the session
+// wait, as when thousands of its contenders leave at once; with the session, that ends too.
 func (p *place) remove(ctx context.Context) error {
-	done, err := p.in.Transact(ctx, tree.Transaction{
-		If:   []tree.Condition{p.standing()},
-		Then: []tree.Op{tree.Delete{Path: p.entry(), Version: tree.Any}},
-	})
-	if err == nil && done.Outcome.Else {
-		err = ErrBroken
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		done, err := p.in.Transact(ctx, tree.Transaction{
+			If:   []tree.Condition{p.standing()},
+			Then: []tree.Op{tree.Delete{Path: p.entry(), Version: tree.Any}},
+		})
+		switch {
+		case err == nil && done.Outcome.Else:
+			return ErrBroken
+		case !errors.Is(err, session.ErrLimit), session.Sleep(ctx, pause) != nil:
+			return err
+		}
 	}
-	return err
 }
 
 // standing is the condition that the place is still there.
