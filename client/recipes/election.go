@@ -42,6 +42,15 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Leadership, err
 	return &Leadership{g}, nil
 }
 
+// TryCampaign leads if nobody does and no candidate waits. Otherwise the error wraps [ErrBusy].
+func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Leadership, error) {
+	g, err := e.line.try(ctx, running(), value)
+	if err != nil {
+		return nil, failed("try to lead", e.line.path, err)
+	}
+	return &Leadership{g}, nil
+}
+
 // running is what candidates want: to be the first of all.
 func running() want {
 	return want{
@@ -141,16 +150,15 @@ func (e *Election) observed(ctx context.Context, yield func(Leader, error) bool)
 // anybody waits until there may be a candidate.
 func (e *Election) anybody(ctx context.Context) error {
 	changed := client.NewOneShot()
-	page, err := e.line.in.ListPage(ctx, e.line.path, client.Listing{PageSize: 1}, client.WithWatch(changed))
+	listing := client.Listing{After: candidate, PageSize: 1}
+	page, err := e.line.in.ListPage(ctx, e.line.path, listing, client.WithWatch(changed))
+	come := leading(page, candidate) != ""
 	if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
 		changed = client.NewOneShot()
-		var exists bool
-		if _, exists, err = e.line.in.Exists(ctx, e.line.path, client.WithWatch(changed)); exists {
-			page.Children = []tree.Child{{}} // somebody made it: look again
-		}
+		_, come, err = e.line.in.Exists(ctx, e.line.path, client.WithWatch(changed)) // somebody made it: look again
 	}
 	defer changed.Stop()
-	if err != nil || len(page.Children) > 0 {
+	if err != nil || come {
 		return err
 	}
 	_, err = changed.Wait(ctx)

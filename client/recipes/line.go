@@ -327,10 +327,18 @@ func (l line) first(ctx context.Context, prefix string) (string, error) {
 	switch {
 	case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
 		return "", nil
-	case err != nil || len(page.Children) == 0 || !standsAs(page.Children[0].Name, prefix):
+	case err != nil:
 		return "", err
 	}
-	return page.Children[0].Name, nil
+	return leading(page, prefix), nil
+}
+
+// leading returns the first contender with the prefix in a page that begins with the prefix; "" if there is none.
+func leading(page client.Children, prefix string) string {
+	if len(page.Children) == 0 || !standsAs(page.Children[0].Name, prefix) {
+		return ""
+	}
+	return page.Children[0].Name
 }
 
 // failed adds what was tried to an error, and leaves nil alone.

@@ -129,6 +129,60 @@ func TestElection(t *testing.T) {
 	})
 }
 
+// TestTryCampaign: who tries leads if nobody does, and leaves no candidate behind otherwise.
+func TestTryCampaign(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx := context.Background()
+		cl := c.Client("app")
+		defer cl.Close()
+		s := c.Session(cl, 10*time.Second)
+		e := recipes.NewElection(s, "/elections/a")
+		leader, err := e.TryCampaign(ctx, []byte("first"))
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		if _, err = e.TryCampaign(ctx, []byte("second")); !errors.Is(err, recipes.ErrBusy) {
+			c.T.Errorf("while somebody leads: %v", err)
+		}
+		if err = leader.Resign(ctx); err != nil {
+			c.T.Error(err)
+		}
+		wantFree(c, s, "/elections/a")
+	})
+}
+
+// TestObserverBesideAStranger: an entry below the election that is no candidate's keeps no observer busy.
+func TestObserverBesideAStranger(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		cl := c.Client("app")
+		defer cl.Close()
+		s := c.Session(cl, 10*time.Second)
+		for _, stranger := range []string{"before", "later"} { // in the order of candidates' names
+			if _, err := s.Tree().Create(ctx, "/elections/a/"+stranger, nil, client.CreateOptions{Parents: true}); err != nil {
+				c.T.Fatal(err)
+			}
+		}
+		before := c.Sum("holdfast_client_tree_reads_total")
+		e := recipes.NewElection(s, "/elections/a")
+		time.AfterFunc(30*time.Second, func() {
+			if _, err := e.Campaign(ctx, []byte("at last")); err != nil {
+				c.T.Error(err)
+			}
+		})
+		for leader, err := range e.Observe(ctx) {
+			if err != nil || string(leader.Value) != "at last" {
+				c.T.Errorf("%+v, %v", leader, err)
+			}
+			break
+		}
+		if n := c.Sum("holdfast_client_tree_reads_total") - before; n > 10 {
+			c.T.Errorf("an observer of nobody has cost %d reads", n)
+		}
+	})
+}
+
 // TestBarrier: a raised barrier holds up all who come, and a lowered one nobody.
 func TestBarrier(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {
