@@ -27,7 +27,7 @@ func NewBarrier(s *client.Session, path string, o ...Option) *Barrier {
 func (b *Barrier) Raise(ctx context.Context) error {
 	err := check(b.line.path)
 	if err == nil {
-		_, err = b.line.in.Create(ctx, b.line.path, nil, client.CreateOptions{Parents: true})
+		_, err = b.line.in.Create(ctx, b.line.path, nil, client.CreateOptions{Parents: true, ACL: b.line.o.acl})
 	}
 	if errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}) {
 		err = nil

@@ -12,7 +12,7 @@ import (
 )
 
 // Counter is a number that any number of sessions count on, each addition exactly once (X2). It belongs to no session.
-// Safe for concurrent use.
+// An entry without data counts as 0. Safe for concurrent use.
 //
 // An addition reads the number and writes the sum if nobody was in between. When that fails a few times in a row, it
 // waits for a lock beside the number, so that it comes to an end among any number of others.
@@ -88,16 +88,25 @@ func (c *Counter) try(ctx context.Context, delta int64) (int64, error) {
 	}
 	sum := []byte(strconv.FormatInt(n+delta, 10))
 	if version < 0 {
-		_, err = c.in.Create(ctx, c.path, sum, client.CreateOptions{Parents: true})
+		_, err = c.in.Create(ctx, c.path, sum, client.CreateOptions{Parents: true, ACL: c.lock.o.acl})
 	} else {
 		_, err = c.in.Set(ctx, c.path, sum, client.Version(version))
 	}
-	for _, code := range []tree.Code{tree.NodeExists, tree.NoNode, tree.BadVersion} {
-		if errors.Is(err, &tree.RefusedError{Code: code}) {
-			return 0, errOvertaken
-		}
+	if overtaken(err) {
+		return 0, errOvertaken
 	}
 	return n + delta, err
+}
+
+// overtaken reports whether a write was refused because somebody else has made, changed or removed the entry since it
+// was read.
+func overtaken(err error) bool {
+	for _, code := range []tree.Code{tree.NodeExists, tree.NoNode, tree.BadVersion} {
+		if errors.Is(err, &tree.RefusedError{Code: code}) {
+			return true
+		}
+	}
+	return false
 }
 
 // read returns the number and its version, which is -1 if there is none yet.
@@ -108,6 +117,8 @@ func (c *Counter) read(ctx context.Context, o ...client.ReadOption) (n, version 
 		return 0, -1, nil
 	case err != nil:
 		return 0, 0, err
+	case e.Data == nil: // made for the lock below it, after somebody had removed the number
+		return 0, e.Stat.Version, nil
 	}
 	if n, err = strconv.ParseInt(string(e.Data), 10, 64); err != nil {
 		return 0, 0, &NotNumberError{Path: c.path, Data: e.Data}

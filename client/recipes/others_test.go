@@ -252,6 +252,12 @@ func TestCounter(t *testing.T) {
 		if _, err := recipes.NewCounter(s, "/count").Add(ctx, 1<<63-1); !errors.Is(err, recipes.ErrOverflow) {
 			c.T.Errorf("an overflow: %v", err)
 		}
+		if _, err := s.Tree().Set(ctx, "/count", nil); err != nil {
+			c.T.Fatal(err)
+		}
+		if n, err := recipes.NewCounter(s, "/count").Add(ctx, 1); err != nil || n != 1 {
+			c.T.Errorf("an entry without data counted to %d: %v", n, err)
+		}
 		if _, err := s.Tree().Set(ctx, "/count", []byte("many")); err != nil {
 			c.T.Fatal(err)
 		}
