@@ -100,7 +100,7 @@ func (l line) join(ctx context.Context, id string, data []byte) (*place, error) 
 				return nil, cmp.Or(failed, error(&MemberExistsError{Path: path, Session: session.ID(stat.Owner)}))
 			}
 		case errors.Is(err, &tree.RefusedError{Code: tree.NoParent}):
-			if err = ensure(ctx, l.in, l.path); err != nil {
+			if err = l.ensure(ctx); err != nil {
 				return nil, err
 			}
 		default:
@@ -114,8 +114,8 @@ func (m Member) data(group string) ([]byte, error) {
 	if err := check(group); err != nil {
 		return nil, err
 	}
-	if m.ID == "" || tree.CheckPath("/"+m.ID) != nil || tree.Depth("/"+m.ID) != 1 {
-		return nil, &session.FieldError{Field: "id", Limit: "a name that an entry may have"}
+	if err := checkName("id", m.ID); err != nil {
+		return nil, err
 	}
 	m.Health = cmp.Or(m.Health, Passing)
 	if !slices.Contains([]Health{Passing, Warning, Critical}, m.Health) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/client/recipes"
+	"holdfast/session"
 	"holdfast/test/whole"
 	"holdfast/tree"
 )
@@ -102,6 +103,78 @@ func TestOnce(t *testing.T) {
 		}
 		if _, done, err := o.Done(ctx, "a"); err != nil || done {
 			c.T.Errorf("after it was forgotten: %v, %v", done, err)
+		}
+	})
+}
+
+// TestKeysOfOnce: no key is a part of another one, and a key whose job failed or was forgotten leaves nothing for good.
+func TestKeysOfOnce(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx := context.Background()
+		cl := c.Client("app")
+		defer cl.Close()
+		s := c.Session(cl, 10*time.Second)
+		o := recipes.NewOnce(s, "/jobs")
+		for _, key := range []string{"", "a/done", "a/lock", "/a", "a/", "..", "."} {
+			_, _, err := o.Do(ctx, key, func(context.Context, tree.Stamp) ([]byte, error) { return nil, nil })
+			if !errors.Is(err, session.ErrInvalid) {
+				c.T.Errorf("key %q: %v", key, err)
+			}
+		}
+		for key, failed := range map[string]error{"good": nil, "bad": errors.New("no luck")} {
+			_, _, err := o.Do(ctx, key, func(context.Context, tree.Stamp) ([]byte, error) { return nil, failed })
+			if !errors.Is(err, failed) {
+				c.T.Errorf("key %s: %v", key, err)
+			}
+		}
+		if _, done, err := o.Done(ctx, "good"); err != nil || !done {
+			c.T.Errorf("a job without a result: %v, %v", done, err)
+		}
+		if err := o.Forget(ctx, "good"); err != nil {
+			c.T.Error(err)
+		}
+		time.Sleep(5 * time.Minute) // containers are removed a minute after their last child
+		wantFree(c, s, "/jobs")
+	})
+}
+
+// TestTakeFromALongQueue: what a worker reads does not grow with the items that wait.
+func TestTakeFromALongQueue(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx := context.Background()
+		cl := c.Client("app")
+		defer cl.Close()
+		s := c.Session(cl, 10*time.Second)
+		q := recipes.NewQueue(s, "/queue")
+		cost := func() int {
+			before := c.Sum("holdfast_client_tree_reads_total")
+			claim, err := q.Take(ctx)
+			if err != nil {
+				c.T.Fatal(err)
+			}
+			if err = claim.Finish(ctx); err != nil {
+				c.T.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			return c.Sum("holdfast_client_tree_reads_total") - before
+		}
+		var all sync.WaitGroup
+		put := func(items int) {
+			for i := range items {
+				all.Go(func() {
+					if err := q.Put(ctx, fmt.Append(nil, i)); err != nil {
+						c.T.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		put(2)
+		_ = cost() // the first one finds no entries for claims
+		short := cost()
+		put(1000)
+		if long := cost(); long > short {
+			c.T.Errorf("of 1000 items one cost %d reads, and the only one %d", long, short)
 		}
 	})
 }

@@ -19,7 +19,9 @@ type line struct {
 	session *client.Session
 	in      *client.Tree
 	path    string
-	o       options
+	// base is the recipe's own entry above path, "" if it is path.
+	base string
+	o    options
 }
 
 func newLine(s *client.Session, path string, all []Option) line {
@@ -96,10 +98,20 @@ func (l line) create(ctx context.Context, prefix string, data []byte) (*place, e
 		case !errors.Is(err, &tree.RefusedError{Code: tree.NoParent}):
 			return nil, err
 		}
-		if err := ensure(ctx, l.in, l.path); err != nil {
+		if err := l.ensure(ctx); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// ensure makes the entry above the contenders, and the recipe's own, unless they are there.
+func (l line) ensure(ctx context.Context) error {
+	if l.base != "" {
+		if err := ensure(ctx, l.in, l.base); err != nil {
+			return err
+		}
+	}
+	return ensure(ctx, l.in, l.path)
 }
 
 // ensure makes the entry above those of a recipe unless it is there.

@@ -31,9 +31,10 @@ func NewOnce(s *client.Session, path string, o ...Option) *Once { return &Once{s
 
 const doneName = "done"
 
-// Do returns the result of the key's job. If nobody has it yet, it waits for the lock of the key, and runs work under
-// [Grant.Context] with [Grant.Token]. first says that the result is of this call. An error of work is returned, and
-// leaves the job to others. A result is at most a megabyte, as the data of any entry.
+// Do returns the result of the key's job. A key is a name that an entry may have. If nobody has the result yet, Do
+// waits for the lock of the key, and runs work under [Grant.Context] with [Grant.Token]. first says that the result is
+// of this call. An error of work is returned, and leaves the job to others. A result is at most a megabyte, as the data
+// of any entry.
 func (o *Once) Do(ctx context.Context, key string, work func(ctx context.Context, token tree.Stamp) ([]byte, error),
 ) (result []byte, first bool, err error) {
 	result, first, err = o.do(ctx, key, work)
@@ -42,14 +43,16 @@ func (o *Once) Do(ctx context.Context, key string, work func(ctx context.Context
 
 func (o *Once) do(ctx context.Context, key string, work func(context.Context, tree.Stamp) ([]byte, error),
 ) (result []byte, first bool, err error) {
-	path := tree.Join(o.path, key)
-	if err = errors.Join(check(o.path), check(path)); err != nil {
+	path, err := o.keyed(key)
+	if err != nil {
 		return nil, false, err
 	}
 	if result, err = o.done(ctx, path); !errors.Is(err, errNotDone) {
 		return result, false, err
 	}
-	h, err := newLine(o.session, tree.Join(path, "lock"), o.all).lock(ctx, exclusive().named("once"))
+	l := newLine(o.session, tree.Join(path, "lock"), o.all)
+	l.base = path
+	h, err := l.lock(ctx, exclusive().named("once"))
 	if err != nil {
 		return nil, false, err
 	}
@@ -60,13 +63,23 @@ func (o *Once) do(ctx context.Context, key string, work func(context.Context, tr
 		if result, err = work(ctx, token); err != nil {
 			return err
 		}
-		first = true
-		return h.place.record(ctx, tree.Join(path, doneName), result)
+		failed := h.place.record(ctx, tree.Join(path, doneName), result)
+		first = failed == nil
+		return failed
 	})
-	if err != nil {
+	if err != nil && !first { // what is kept stays, whatever has become of the lock
 		return nil, false, err
 	}
 	return result, first, nil
+}
+
+// keyed returns the path of a key.
+func (o *Once) keyed(key string) (string, error) {
+	path := tree.Join(o.path, key)
+	if err := errors.Join(check(o.path), checkName("key", key)); err != nil {
+		return path, err
+	}
+	return path, check(path)
 }
 
 var errNotDone = errors.New("not done")
@@ -84,7 +97,7 @@ func (o *Once) done(ctx context.Context, path string) ([]byte, error) {
 func (p *place) record(ctx context.Context, path string, data []byte) error {
 	done, err := p.in.Transact(ctx, tree.Transaction{
 		If:   []tree.Condition{p.standing()},
-		Then: []tree.Op{tree.Create{Path: path, Data: data, Kind: tree.Persistent}},
+		Then: []tree.Op{tree.Create{Path: path, Data: data, Kind: tree.Persistent, ACL: p.o.acl}},
 	})
 	if err == nil && done.Outcome.Else {
 		err = ErrBroken
@@ -94,8 +107,8 @@ func (p *place) record(ctx context.Context, path string, data []byte) error {
 
 // Done returns the result of the key's job, and whether it is done.
 func (o *Once) Done(ctx context.Context, key string) (result []byte, done bool, err error) {
-	path := tree.Join(o.path, key)
-	if err = errors.Join(check(o.path), check(path)); err != nil {
+	path, err := o.keyed(key)
+	if err != nil {
 		return nil, false, failed("look for", path, err)
 	}
 	result, err = o.done(ctx, path)
@@ -107,11 +120,11 @@ func (o *Once) Done(ctx context.Context, key string) (result []byte, done bool, 
 
 // Forget removes the result of the key's job, if there is one: the job may be done again.
 func (o *Once) Forget(ctx context.Context, key string) error {
-	path := tree.Join(o.path, key)
-	if err := errors.Join(check(o.path), check(path)); err != nil {
+	path, err := o.keyed(key)
+	if err != nil {
 		return failed("forget", path, err)
 	}
-	_, err := o.session.Tree().Delete(ctx, tree.Join(path, doneName))
+	_, err = o.session.Tree().Delete(ctx, tree.Join(path, doneName))
 	if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
 		err = nil
 	}

@@ -114,6 +114,14 @@ func optionsOf(all []Option) options {
 	return o
 }
 
+// checkName returns a [session.FieldError] unless an entry may have the name.
+func checkName(field, name string) error {
+	if name == "" || tree.CheckPath("/"+name) != nil || tree.Depth("/"+name) != 1 {
+		return &session.FieldError{Field: field, Limit: "a name that an entry may have"}
+	}
+	return nil
+}
+
 // check returns a [session.FieldError] unless path may be that of a recipe.
 func check(path string) error {
 	if path == tree.Root {

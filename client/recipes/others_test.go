@@ -54,11 +54,22 @@ func TestSemaphore(t *testing.T) {
 		if n := most.Load(); n != 3 {
 			c.T.Errorf("%d permits were out", n)
 		}
+		before := c.Sum("holdfast_client_tree_writes_total")
+		p, err := recipes.NewSemaphore(s, "/pool", 3).Acquire(ctx)
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		if n := c.Sum("holdfast_client_tree_writes_total") - before; n != 2 {
+			c.T.Errorf("a permit that is free costs %d writes, want its place and its exchange", n)
+		}
+		if err = p.Release(ctx); err != nil {
+			c.T.Error(err)
+		}
 		wrong := new(recipes.SizeError)
-		if _, err := recipes.NewSemaphore(s, "/pool", 4).Acquire(ctx); !errors.As(err, &wrong) {
+		if _, err = recipes.NewSemaphore(s, "/pool", 4).Acquire(ctx); !errors.As(err, &wrong) {
 			c.T.Errorf("another number of permits: %v", err)
 		}
-		p, err := recipes.NewSemaphore(s, "/pool", 3).TryAcquire(ctx)
+		p, err = recipes.NewSemaphore(s, "/pool", 3).TryAcquire(ctx)
 		if err != nil {
 			c.T.Fatal(err)
 		}

@@ -49,21 +49,25 @@ type Claim struct {
 
 // Put puts an item at the end of the queue. It belongs to no session.
 func (q *Queue) Put(ctx context.Context, data []byte) error {
-	err := check(q.line.path)
+	items, err := q.below(itemsName), check(q.line.path)
 	for err == nil {
 		o := client.CreateOptions{Sequential: true, ACL: q.line.o.acl}
-		_, err = q.line.in.Create(ctx, tree.Join(q.below(itemsName), item), data, o)
+		_, err = q.line.in.Create(ctx, tree.Join(items.path, item), data, o)
 		if !errors.Is(err, &tree.RefusedError{Code: tree.NoParent}) {
 			break
 		}
-		err = ensure(ctx, q.line.in, q.below(itemsName))
+		err = items.ensure(ctx)
 	}
 	return failed("put into", q.line.path, err)
 }
 
 // Len returns how many items there are, claimed ones included, as far as the asked node knows.
 func (q *Queue) Len(ctx context.Context, o ...client.ReadOption) (int, error) {
-	stat, _, err := q.line.in.Exists(ctx, q.below(itemsName), o...)
+	err := check(q.line.path)
+	if err != nil {
+		return 0, failed("count", q.line.path, err)
+	}
+	stat, _, err := q.line.in.Exists(ctx, q.below(itemsName).path, o...)
 	return stat.Children, failed("count", q.line.path, err)
 }
 
@@ -79,9 +83,7 @@ func (q *Queue) take(ctx context.Context, asked attempt) (*Claim, error) {
 	if err := check(q.line.path); err != nil {
 		return nil, err
 	}
-	workers := q.line
-	workers.path = q.below(workersName)
-	p, err := workers.enter(ctx, contender, []byte(q.line.o.holder))
+	p, err := q.below(workersName).enter(ctx, contender, []byte(q.line.o.holder))
 	if err != nil {
 		return nil, err
 	}
@@ -124,24 +126,22 @@ type claimed struct {
 
 // look claims the first item that is free. If there is none, it waits until that may have changed, and returns nil.
 func (q *Queue) look(ctx, waiting context.Context, p *place) (*claimed, error) {
-	taken, claims, err := q.children(waiting, claimsName)
+	busy := make(map[string]bool)
+	_, claims, err := q.find(waiting, claimsName, func(taken *tree.Child) bool {
+		busy[taken.Name] = true
+		return false
+	})
 	if err != nil {
 		return nil, err
 	}
 	defer claims.Stop()
-	busy := make(map[string]bool, len(taken))
-	for _, c := range taken {
-		busy[c.Name] = true
-	}
-	all, items, err := q.children(waiting, itemsName)
+	free, items, err := q.find(waiting, itemsName, func(item *tree.Child) bool { return !busy[item.Name] })
 	if err != nil {
 		return nil, err
 	}
 	defer items.Stop()
-	for _, free := range all {
-		if !busy[free.Name] {
-			return q.claim(ctx, p, free)
-		}
+	if free != nil {
+		return q.claim(ctx, p, free)
 	}
 	return nil, either(waiting, items, claims)
 }
@@ -160,36 +160,43 @@ func either(ctx context.Context, one, other *client.OneShot) error {
 	return <-heard
 }
 
-// children returns the children of one of the queue's entries, and a watch that was set with the first page.
-func (q *Queue) children(ctx context.Context, name string) ([]tree.Child, *client.OneShot, error) {
-	path := q.below(name)
+// find returns the first child of one of the queue's entries that is wanted, nil if none is, and a watch of the
+// children, which was set before the first look.
+func (q *Queue) find(ctx context.Context, name string, wanted func(*tree.Child) bool,
+) (*tree.Child, *client.OneShot, error) {
 	for {
 		changed := client.NewOneShot()
-		all, err := q.pages(ctx, path, changed)
+		found, err := q.search(ctx, q.below(name).path, wanted, changed)
 		if err == nil {
-			return all, changed, nil
+			return found, changed, nil
 		}
 		changed.Stop()
 		if !errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
 			return nil, nil, err
 		}
-		if err = ensure(ctx, q.line.in, path); err != nil {
+		if err = q.below(name).ensure(ctx); err != nil {
 			return nil, nil, err
 		}
 	}
 }
 
-// pages returns the children of an entry. The read of the first page sets the watch.
-func (q *Queue) pages(ctx context.Context, path string, changed *client.OneShot) (all []tree.Child, err error) {
+// search goes through the children of an entry, page by page, until one is wanted. The read of the first page sets the
+// watch.
+func (q *Queue) search(ctx context.Context, path string, wanted func(*tree.Child) bool, changed *client.OneShot,
+) (*tree.Child, error) {
 	l, with := client.Listing{PageSize: itemsPage, WithStat: true}, []client.ReadOption{client.WithWatch(changed)}
 	for {
 		page, err := q.line.in.ListPage(ctx, path, l, with...)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.Children...)
+		for i := range page.Children {
+			if one := &page.Children[i]; wanted(one) {
+				return one, nil
+			}
+		}
 		if !page.More || len(page.Children) == 0 {
-			return all, nil
+			return nil, nil //nolint:nilnil // none is wanted
 		}
 		l.After, with = page.Children[len(page.Children)-1].Name, nil
 	}
@@ -197,8 +204,8 @@ func (q *Queue) pages(ctx context.Context, path string, changed *client.OneShot)
 
 // claim gives up the place in the line for a claim of an item, in one transaction. It returns nil if somebody has the
 // item by now, or has removed it.
-func (q *Queue) claim(ctx context.Context, p *place, free tree.Child) (*claimed, error) {
-	c := &claimed{Claim: Claim{item: tree.Join(q.below(itemsName), free.Name), created: free.Stat.Created}}
+func (q *Queue) claim(ctx context.Context, p *place, free *tree.Child) (*claimed, error) {
+	c := &claimed{Claim: Claim{item: tree.Join(q.below(itemsName).path, free.Name), created: free.Stat.Created}}
 	var err error
 	c.place, err = handed(ctx, func(ctx context.Context) (*place, error) { return q.exchange(ctx, p, c) })
 	if errors.Is(err, errNotFree) {
@@ -221,7 +228,8 @@ var errNotFree = errors.New("item is not free")
 
 // exchange writes the claim.
 func (q *Queue) exchange(ctx context.Context, p *place, c *claimed) (*place, error) {
-	path := tree.Join(q.below(claimsName), tree.Name(c.item))
+	claims := q.below(claimsName)
+	path := tree.Join(claims.path, tree.Name(c.item))
 	done, err := q.line.in.Transact(ctx, tree.Transaction{
 		If: []tree.Condition{p.standing(), c.there()},
 		Then: []tree.Op{
@@ -243,8 +251,6 @@ func (q *Queue) exchange(ctx context.Context, p *place, c *claimed) (*place, err
 		return nil, errNotFree // or p was removed: its guard tells
 	}
 	p.end(ErrReleased)
-	claims := q.line
-	claims.path = q.below(claimsName)
 	return claims.placed(ctx, path, done.Outcome.Ops[0].Stat.Created).guarded(), nil
 }
 
@@ -284,4 +290,9 @@ func (c *Claim) finish(ctx context.Context) error {
 // Return gives the item back to its place in the queue, as [Hold.Unlock] does a lock.
 func (c *Claim) Return(ctx context.Context) error { return failed("return", c.item, c.release(ctx)) }
 
-func (q *Queue) below(name string) string { return tree.Join(q.line.path, name) }
+// below returns the line at one of the queue's entries.
+func (q *Queue) below(name string) line {
+	l := q.line
+	l.base, l.path = l.path, tree.Join(l.path, name)
+	return l
+}

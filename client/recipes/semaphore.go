@@ -115,32 +115,19 @@ func hasty() manner {
 
 // acquire waits in line, and takes a permit once it is first.
 func (s *Semaphore) acquire(ctx context.Context, asked attempt, how manner) (*Grant, error) {
-	if err := s.prepare(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	queue := s.line
-	queue.path = tree.Join(s.line.path, queueName)
-	for {
-		p, err := queue.enter(ctx, contender, []byte(s.line.o.holder))
-		if err != nil {
-			return nil, err
-		}
-		g, err := s.first(ctx, p, asked, how)
-		if g != nil {
-			return g, nil
-		}
-		p.leave(err)
-		if !errors.Is(err, errPrepare) {
-			return nil, err
-		}
-		if err := s.prepare(ctx); err != nil {
-			return nil, err
-		}
+	p, err := s.below(queueName).enter(ctx, contender, []byte(s.line.o.holder))
+	if err != nil {
+		return nil, err
 	}
+	g, err := s.first(ctx, p, asked, how)
+	if err != nil {
+		p.leave(err)
+	}
+	return g, err
 }
-
-// errPrepare: the entry above the permits was reaped, and has to be made again.
-var errPrepare = errors.New("no entry for the permits")
 
 // first waits until p is first in line, and takes a permit for it.
 func (s *Semaphore) first(ctx context.Context, p *place, asked attempt, how manner) (*Grant, error) {
@@ -162,15 +149,20 @@ func (s *Semaphore) first(ctx context.Context, p *place, asked attempt, how mann
 func (s *Semaphore) take(ctx context.Context, p *place, how manner) (*place, error) {
 	waiting, stop := p.while(ctx)
 	defer stop()
+	permits := s.below(permitsName)
 	for {
 		changed := client.NewOneShot()
-		page, err := s.line.in.ListPage(waiting, s.permits(), client.Listing{PageSize: 1}, client.WithWatch(changed))
+		page, err := s.line.in.ListPage(waiting, permits.path, client.Listing{PageSize: 1}, client.WithWatch(changed))
 		switch {
 		case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
-			return nil, errPrepare
+			err = permits.ensure(waiting)
 		case err == nil && page.Stat.Children < s.number:
 			changed.Stop()
-			return s.exchange(ctx, p)
+			out, failed := s.exchange(ctx, p)
+			if errors.Is(failed, &tree.RefusedError{Code: tree.NoParent}) {
+				continue // the entry above the permits was reaped in between
+			}
+			return out, failed
 		case err == nil:
 			err = how.full(waiting, changed)
 		}
@@ -184,73 +176,63 @@ func (s *Semaphore) take(ctx context.Context, p *place, how manner) (*place, err
 // exchange gives up the place in the line for a permit, in one transaction. For what becomes of it when ctx ends first,
 // see [handed].
 func (s *Semaphore) exchange(ctx context.Context, p *place) (*place, error) {
+	permits := s.below(permitsName)
 	return handed(ctx, func(ctx context.Context) (*place, error) {
 		done, err := s.line.in.Transact(ctx, tree.Transaction{
 			If: []tree.Condition{p.standing()},
 			Then: []tree.Op{
 				tree.Delete{Path: p.entry(), Version: tree.Any},
 				tree.Create{
-					Path: tree.Join(s.permits(), permit), Sequential: true, Kind: tree.Ephemeral, Linger: s.line.o.linger,
+					Path: tree.Join(permits.path, permit), Sequential: true, Kind: tree.Ephemeral, Linger: s.line.o.linger,
 					Data: []byte(s.line.o.holder), ACL: s.line.o.acl,
 				},
 			},
 		})
 		switch {
-		case errors.Is(err, &tree.RefusedError{Code: tree.NoParent}):
-			return nil, errPrepare
 		case err != nil:
 			return nil, err
 		case done.Outcome.Else:
 			return nil, ErrBroken
 		}
 		p.end(ErrReleased)
-		out := s.line
-		out.path = s.permits()
 		made := done.Outcome.Ops[1]
-		return out.placed(ctx, made.Path, made.Stat.Created).guarded(), nil
+		return permits.placed(ctx, made.Path, made.Stat.Created).guarded(), nil
 	})
 }
 
-func (s *Semaphore) permits() string { return tree.Join(s.line.path, permitsName) }
+// below returns the line at one of the semaphore's entries.
+func (s *Semaphore) below(name string) line {
+	l := s.line
+	l.base, l.path = l.path, tree.Join(l.path, name)
+	return l
+}
 
-// prepare makes the entries of the semaphore unless they are there, and compares the number of permits.
-func (s *Semaphore) prepare(ctx context.Context) error {
+// check makes the entry of the semaphore unless it is there, and compares the number of permits.
+func (s *Semaphore) check(ctx context.Context) error {
 	if err := check(s.line.path); err != nil {
 		return err
 	}
 	if s.number < 1 || s.number > MaxPermits {
 		return &session.FieldError{Field: "permits", Limit: fmt.Sprintf("1 to %d", MaxPermits)}
 	}
-	if err := sized(ctx, s.line.in, s.line.path, strconv.Itoa(s.number)+" permits"); err != nil {
-		return err
-	}
-	err := ensure(ctx, s.line.in, s.permits())
-	if errors.Is(err, &tree.RefusedError{Code: tree.NoParent}) {
-		return s.prepare(ctx) // reaped in between
-	}
-	return err
+	return sized(ctx, s.line.in, s.line.path, strconv.Itoa(s.number)+" permits")
 }
 
 // sized makes the entry at path for a number, unless it is there. The error is a [SizeError] if it is for another one.
 func sized(ctx context.Context, in *client.Tree, path, number string) error {
 	for {
-		o := client.CreateOptions{Kind: tree.Container, Parents: true}
-		_, err := in.Create(ctx, path, []byte(number), o)
-		if !errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}) {
-			return err
-		}
-		e, err := in.Get(ctx, path)
+		e, err := in.Get(ctx, path, client.Linearizable())
 		switch {
 		case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
-			continue // reaped in between
-		case err == nil && e.Data == nil: // made again from below, after it was reaped
+			o := client.CreateOptions{Kind: tree.Container, Parents: true}
+			_, err = in.Create(ctx, path, []byte(number), o)
+		case err == nil && e.Data == nil: // made by another caller's line, after it was reaped
 			_, err = in.Set(ctx, path, []byte(number), client.Version(e.Stat.Version))
-			if err == nil || errors.Is(err, &tree.RefusedError{Code: tree.BadVersion}) {
-				continue
-			}
 		case err == nil && string(e.Data) != number:
 			return &SizeError{Path: path, Asked: number, Is: string(e.Data)}
 		}
-		return err
+		if !overtaken(err) {
+			return err
+		}
 	}
 }
