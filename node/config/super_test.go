@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// A digest that nobody can have is refused, so that an operator who sets a password in its place hears of it.
-func TestSuperDigest(t *testing.T) {
+// TestP1SuperDigest: a digest that nobody can have is refused, so that an operator who sets a password in its place
+// hears of it.
+func TestP1SuperDigest(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true, "super:lK75jTNcA+U9vtVEw5vB51mj/w4=": true,
 		"super": false, "super:secret": false, ":lK75jTNcA+U9vtVEw5vB51mj/w4=": false, "super:bGs=": false, ":": false,

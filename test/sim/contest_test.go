@@ -72,6 +72,9 @@ type turn struct {
 func (x *contender) strive(ctx context.Context, s *client.Session, p prize) bool {
 	for ctx.Err() == nil && s.Err() == nil {
 		x.runs()
+		if !x.isLast() && x.draw(8) == 0 {
+			x.breaks(ctx, s, p)
+		}
 		t := x.turn(s, p.recipes[x.draw(len(p.recipes))], p.path)
 		if t.ask(ctx) {
 			t.hold(ctx)
@@ -87,7 +90,11 @@ func (x *contender) strive(ctx context.Context, s *client.Session, p prize) bool
 // turn begins a turn.
 func (x *contender) turn(s *client.Session, recipe, path string) *turn {
 	name := fmt.Sprintf("%s/%d", x.name, x.contest.calls.Add(1))
-	return &turn{x: x, s: s, quick: x.isLast(), claim: history.Claim{Name: name, Recipe: recipe, Path: path}}
+	t := &turn{x: x, s: s, quick: x.isLast(), claim: history.Claim{Name: name, Recipe: recipe, Path: path}}
+	if recipe == check.Mutex {
+		t.claim.Linger = time.Duration(x.draw(3)) * lingers / 2
+	}
+	return t
 }
 
 // record records an event of the turn.
@@ -117,7 +124,7 @@ func (t *turn) ask(ctx context.Context) bool {
 		return true
 	}
 	t.record(history.Forgoes, func(e *history.Event) {
-		e.Text = err.Error()
+		e.Text, e.Claim.Broken = err.Error(), errors.Is(err, recipes.ErrBroken)
 		busy, late := hasty && errors.Is(err, recipes.ErrBusy), asking.Err() != nil && errors.Is(err, context.Cause(asking))
 		e.Unknown = t.s.Err() == nil && !busy && !late
 	})
@@ -145,6 +152,7 @@ func (x *contender) patience(ctx context.Context, quick bool) ( //nolint:revive 
 func (t *turn) call(ctx context.Context, hasty bool) error {
 	var h *recipes.Hold
 	var err error
+	named, linger := recipes.WithHolder(t.claim.Name), recipes.WithLinger(t.claim.Linger)
 	switch t.claim.Recipe {
 	case check.Semaphore:
 		return t.acquire(ctx, hasty)
@@ -157,12 +165,13 @@ func (t *turn) call(ctx context.Context, hasty bool) error {
 		}
 		return err
 	case check.Mutex:
-		h, err = either(hasty, recipes.NewMutex(t.s, t.claim.Path).TryLock, recipes.NewMutex(t.s, t.claim.Path).Lock)(ctx)
+		m := recipes.NewMutex(t.s, t.claim.Path, named, linger)
+		h, err = either(hasty, m.TryLock, m.Lock)(ctx)
 	case check.ReadLock:
-		l := recipes.NewReadWriteLock(t.s, t.claim.Path)
+		l := recipes.NewReadWriteLock(t.s, t.claim.Path, named)
 		h, err = either(hasty, l.TryRLock, l.RLock)(ctx)
 	case check.WriteLock:
-		l := recipes.NewReadWriteLock(t.s, t.claim.Path)
+		l := recipes.NewReadWriteLock(t.s, t.claim.Path, named)
 		h, err = either(hasty, l.TryLock, l.Lock)(ctx)
 	}
 	if err == nil {
@@ -172,7 +181,7 @@ func (t *turn) call(ctx context.Context, hasty bool) error {
 }
 
 func (t *turn) acquire(ctx context.Context, hasty bool) error {
-	s := recipes.NewSemaphore(t.s, t.claim.Path, check.Permits)
+	s := recipes.NewSemaphore(t.s, t.claim.Path, check.Permits, recipes.WithHolder(t.claim.Name))
 	p, err := either(hasty, s.TryAcquire, s.Acquire)(ctx)
 	if err == nil {
 		t.grant, t.release = p.Grant, p.Release
@@ -297,7 +306,7 @@ func (t *turn) cede(ctx context.Context) {
 	err := t.release(ctx)
 	t.record(history.Cedes, func(e *history.Event) {
 		if err != nil {
-			e.Text = err.Error()
+			e.Text, e.Claim.Broken = err.Error(), errors.Is(err, recipes.ErrBroken)
 		}
 	})
 }

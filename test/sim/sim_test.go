@@ -38,6 +38,8 @@ const (
 	opening = 5 * time.Second
 	// dying is how long after a run silent sessions may take to expire: the longest timeout, a round and a commit.
 	dying = 14 * time.Second
+	// lingers is the longest lock-delay that a contender asks for.
+	lingers = 3 * time.Second
 	// lastTurns is how long all contenders take for their last turns, once nobody stands before them who has died.
 	lastTurns = 8 * time.Second
 )
@@ -47,7 +49,7 @@ func bounds(nodes int) check.Bounds {
 	return check.Bounds{
 		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond, Settle: settle,
 		Interval: 500 * time.Millisecond, Quorum: nodes/2 + 1, Serve: settle,
-		Turn: settle + longest + lastTurns,
+		Turn: settle + longest + lingers + lastTurns,
 		// N1
 		ReadOnlyAfter: 3*cfg.Sessions.HeartbeatInterval + 2*cfg.Raft.HeartbeatTimeout +
 			max(cfg.Sessions.Tick, 2*time.Second),

@@ -20,6 +20,8 @@ const (
 	oncePath  = "/yard/once"
 	countPath = "/yard/count"
 	groupPath = "/yard/group"
+	gatePath  = "/yard/gate"
+	meetPath  = "/yard/meet"
 	// workers is how many workers a cluster has.
 	workers = 3
 )
@@ -29,9 +31,16 @@ type yard struct {
 	*contest
 	// key is the number of the newest key that has a job.
 	key atomic.Int64
+	// met is closed when each worker has met the others after the last fault, missing how many have not.
+	met     chan struct{}
+	missing atomic.Int64
 }
 
-func (w *world) yard() *yard { return &yard{contest: w.contest()} }
+func (w *world) yard() *yard {
+	y := &yard{contest: w.contest(), met: make(chan struct{})}
+	y.missing.Store(workers)
+	return y
+}
 
 // staffed reports whether the cluster has workers: in two of seven seeds.
 func (w *world) staffed() bool {
@@ -47,6 +56,8 @@ type worker struct {
 	owed []string
 	// present is the newest look at the group.
 	present atomic.Pointer[attendance]
+	// metLast says that the worker has met the others after the last fault.
+	metLast bool
 }
 
 func (w *world) worker(name string, y *yard) *worker {
@@ -60,6 +71,8 @@ func (w *world) worker(name string, y *yard) *worker {
 		{oncePath, x.repeat(oncePath, x.errand)},
 		{countPath, x.repeat(countPath, x.count)},
 		{groupPath, x.attend},
+		{gatePath, x.repeat(gatePath, x.pass)},
+		{meetPath, x.meet},
 	} {
 		x.strands, x.owed = append(x.strands, one.strand), append(x.owed, one.path)
 	}
@@ -151,7 +164,7 @@ func (y *yard) conclude(ctx context.Context, all []*worker) {
 		return
 	}
 	for _, path := range []string{
-		queuePath + "/claims", queuePath + "/workers", countPath + "/adding",
+		queuePath + "/claims", queuePath + "/workers", countPath + "/adding", meetPath + "/inside",
 	} {
 		y.empty(ctx, all[0].contender, path)
 	}

@@ -27,7 +27,8 @@ func calling(addr net.Addr, auth credentials.AuthInfo, digests ...string) contex
 	return metadata.NewIncomingContext(ctx, metadata.MD{wire.DigestKey: digests})
 }
 
-func TestPrincipalsOfACall(t *testing.T) {
+// TestP1PrincipalsOfACall: whom a node vouches for.
+func TestP1PrincipalsOfACall(t *testing.T) {
 	tcp := &net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7"), Port: 9}
 	subject := pkix.Name{CommonName: "billing", Organization: []string{"A, B"}}
 	certified := credentials.TLSInfo{State: tls.ConnectionState{
@@ -53,6 +54,10 @@ func TestPrincipalsOfACall(t *testing.T) {
 			{Scheme: tree.Digest, ID: superDigest},
 			{Scheme: tree.Super},
 			{Scheme: tree.Digest, ID: "a:" + hashOf(t, "a:b:c")},
+		}},
+		// Who may read a list sees the digests in it: to know one is not to know the password.
+		"the digest of super": {calling(nil, nil, superDigest), []tree.Principal{
+			{Scheme: tree.Digest, ID: "super:" + hashOf(t, superDigest)},
 		}},
 		"a certificate": {calling(tcp, certified), []tree.Principal{
 			{Scheme: tree.IP, ID: "192.0.2.7"}, {Scheme: tree.X509, ID: `CN=billing,O=A\, B`},
@@ -81,8 +86,8 @@ func hashOf(t *testing.T, password string) string {
 	return hash
 }
 
-// A refusal names the metadata, and shows no password.
-func TestBadDigestsAreRefused(t *testing.T) {
+// TestP1BadDigestsAreRefused: a refusal names the metadata, and shows no password.
+func TestP1BadDigestsAreRefused(t *testing.T) {
 	nine := slices.Repeat([]string{"a:hunter2"}, wire.MaxDigests+1)
 	for name, digests := range map[string][]string{
 		"no colon": {"hunter2"}, "no name": {":hunter2"}, "not printable": {"a:hunter2\x01"}, "too many": nine,

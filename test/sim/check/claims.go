@@ -48,6 +48,9 @@ type prize struct {
 	lined map[string]history.Event
 	// callers are all clients that ever asked.
 	callers map[string]bool
+	breaks
+	// ceded are the grants that their holders gave up, and came to know that they had lost.
+	ceded []history.Event
 }
 
 // work is the life of one context of a grant.
@@ -70,6 +73,7 @@ func (c claims) check() {
 		c.forgone(p)
 		c.turns(p)
 		c.left(p)
+		c.broken(p)
 	}
 }
 
@@ -86,7 +90,7 @@ func (c claims) prizes() map[string]*prize {
 		if p == nil {
 			p = &prize{
 				path: e.Claim.Path, asked: make(map[string]time.Duration), released: make(map[string]time.Duration),
-				lined: make(map[string]history.Event), callers: make(map[string]bool),
+				lined: make(map[string]history.Event), callers: make(map[string]bool), breaks: newBreaks(),
 			}
 			prizes[e.Claim.Path] = p
 		}
@@ -109,7 +113,10 @@ func (p *prize) note(e history.Event, till time.Duration) {
 		p.granted = append(p.granted, e)
 	case history.Works:
 		p.works = append(p.works, work{e, till})
+	case history.Broke:
+		p.breaks.note(e)
 	case history.Cedes:
+		p.ceded = append(p.ceded, e)
 		if e.Text == "" {
 			p.released[e.Claim.Name] = e.At
 		}
@@ -135,7 +142,8 @@ func excludes(a, b history.Event) bool {
 	return !shared(a) || !shared(b)
 }
 
-// alone checks that no two holders work at the same time who exclude each other.
+// alone checks that no two holders work at the same time who exclude each other, unless the entry of the former one was
+// removed by somebody else: it works until it hears.
 func (c claims) alone(p *prize) {
 	for i, a := range p.works {
 		c.checked("I15 alone")
@@ -144,6 +152,8 @@ func (c claims) alone(p *prize) {
 				break
 			}
 			switch {
+			case p.before(min(a.Claim.Token, b.Claim.Token), b.At):
+				c.checked("broken beside")
 			case excludes(a.Event, b.Event):
 				c.fail("I15", b.ID, b.At, "works, and so does another holder until %.4fs: %s; beside %s", a.till.Seconds(),
 					history.Line(b.Event), history.Line(a.Event))
@@ -154,15 +164,20 @@ func (c claims) alone(p *prize) {
 	}
 }
 
-// permits checks that no more permits of a semaphore are worked under than there are.
+// permits checks that no more permits of a semaphore are worked under than there are, without those that others took
+// away.
 func (c claims) permits(p *prize) {
 	var out []work
 	for _, w := range p.works {
 		if w.Claim.Recipe != Semaphore {
 			continue
 		}
-		out = slices.DeleteFunc(out, func(o work) bool { return o.till <= w.At || o.Claim.Token == w.Claim.Token })
-		out = append(out, w)
+		out = slices.DeleteFunc(out, func(o work) bool {
+			return o.till <= w.At || o.Claim.Token == w.Claim.Token || p.before(o.Claim.Token, w.At)
+		})
+		if !p.before(w.Claim.Token, w.At) {
+			out = append(out, w)
+		}
 		if len(out) == Permits {
 			c.checked("I15 permits")
 		}
@@ -174,13 +189,13 @@ func (c claims) permits(p *prize) {
 }
 
 // tokens checks I15: a grant has a higher token than each one before it that it excludes, and than each one that was
-// given before it was asked for.
+// given before it was asked for. One whose entry was removed may be told of its grant behind the next.
 func (c claims) tokens(p *prize) {
 	for i, e := range p.granted {
 		for _, before := range p.granted[:i] {
 			asked, ok := p.asked[e.Claim.Name]
 			later := ok && before.At < asked
-			if !later && (before.At == e.At || !excludes(before, e)) {
+			if !later && (before.At == e.At || !excludes(before, e) || p.before(e.Claim.Token, e.At)) {
 				continue
 			}
 			c.checked("I15 tokens")
@@ -193,7 +208,7 @@ func (c claims) tokens(p *prize) {
 }
 
 // fenced checks what the resource did with writes: it takes none with a token below one that it has seen, and refuses
-// only those; it refuses no holder whose context lives.
+// only those; it refuses no holder whose context lives, unless its entry was removed.
 func (c claims) fenced(p *prize) {
 	var newest tree.Stamp
 	for _, e := range p.resource {
@@ -213,7 +228,7 @@ func (c claims) fenced(p *prize) {
 		if e.Claim.Newest <= token || !slices.ContainsFunc(p.resource, seen) {
 			c.fail("I15", e.ID, e.At, "the resource refused a write without a newer one: %s", history.Line(e))
 		}
-		if slices.ContainsFunc(p.works, func(w work) bool {
+		if !p.before(token, e.At) && slices.ContainsFunc(p.works, func(w work) bool {
 			return w.Claim.Token == token && w.At <= e.At && e.At < w.till
 		}) {
 			c.fail("I15", e.ID, e.At, "the resource refused a holder whose context lives: %s", history.Line(e))
@@ -222,16 +237,17 @@ func (c claims) fenced(p *prize) {
 }
 
 // vouched checks what the cluster said of a token: it holds while a context of its grant lives; not any more when the
-// cluster had said that it was given up, or another was given what it excludes.
+// cluster had said that it was given up or taken away, or another was given what it excludes.
 func (c claims) vouched(p *prize, e history.Event) {
 	token := e.Claim.Token
-	works := slices.ContainsFunc(p.works, func(w work) bool {
+	works := !p.before(token, e.At) && slices.ContainsFunc(p.works, func(w work) bool {
 		return w.Claim.Token == token && w.At <= e.Asked && e.At < w.till
 	})
 	released, gone := p.released[e.Claim.Name]
-	gone = gone && released < e.Asked || slices.ContainsFunc(p.granted, func(g history.Event) bool {
-		return g.Claim.Token > token && g.At < e.Asked && excludes(g, e)
-	})
+	gone = gone && released < e.Asked || p.surely(token, e.Asked) ||
+		slices.ContainsFunc(p.granted, func(g history.Event) bool {
+			return g.Claim.Token > token && g.At < e.Asked && excludes(g, e)
+		})
 	switch {
 	case works:
 		c.checked("I15 holds")
@@ -246,12 +262,12 @@ func (c claims) vouched(p *prize, e history.Event) {
 	}
 }
 
-// forgone checks that a call comes back with nothing only for a reason: its caller's, or the end of its session, of
-// which the client may not know yet.
+// forgone checks that a call comes back with nothing only for a reason: its caller's, that somebody else removed its
+// entry, or the end of its session, of which the client may not know yet.
 func (c claims) forgone(p *prize) {
 	for _, e := range p.forgone {
 		c.checked("forgone")
-		if l := c.lives[e.ID]; e.Unknown && (l == nil || l.end == nil || l.end.At > e.At) {
+		if e.Unknown && !c.over(e.ID, e.At) && (!e.Claim.Broken || !p.beforeCall(e.Claim.Name, e.At)) {
 			c.fail("liveness", e.ID, e.At, "given nothing, without a reason: %s", history.Line(e))
 		}
 	}

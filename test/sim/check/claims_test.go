@@ -51,7 +51,15 @@ func contest() map[string][]history.Event {
 	lined := history.Event{At: at(45), Kind: history.Lined, Who: "p1", Claim: &history.Claim{Path: "/" + Mutex}}
 	forgone := claimed(history.Forgoes, 17, "p3/m3", Mutex, 0)
 	forgone.Text = "context deadline exceeded"
-	return map[string][]history.Event{
+	waiter := claimed(history.Forgoes, 27.5, "p3/o3", Election, 0)
+	waiter.Text, waiter.Unknown, waiter.Claim.Broken = "entry was removed", true, true
+	broke := func(name string, token uint64, seconds float64) history.Event {
+		return history.Event{
+			At: at(seconds), Asked: at(seconds - 0.2), Kind: history.Broke, Who: "p4",
+			Claim: &history.Claim{Name: name, Path: "/" + Election, Token: tree.StampAt(token, 1)},
+		}
+	}
+	h := map[string][]history.Event{
 		"m1": held("p1/m1", Mutex, 10, [3]float64{10, 10.5, 13}),
 		"m2": held("p2/m2", Mutex, 13, [3]float64{11, 13.2, 20}),
 		"m3": {claimed(history.Awaits, 16, "p3/m3", Mutex, 0), forgone},
@@ -68,8 +76,15 @@ func contest() map[string][]history.Event {
 		},
 		"vouched": {vouched(12), vouched(13.5), vouched(14)},
 		"lined":   {lined},
+		"o1":      held("p1/o1", Election, 25, [3]float64{25, 25.5, 27.3}), // broken at 27
+		"o2":      held("p2/o2", Election, 26, [3]float64{26, 27.1, 28}),
+		"o3":      {claimed(history.Awaits, 26, "p3/o3", Election, 0), waiter},
+		"o4":      held("p3/o4", Election, 28, [3]float64{27.6, 28.3, 29}),
+		"broke":   {broke("p1/o1", 25, 27), broke("p3/o3", 27, 27)},
 		"healed":  {{At: at(9), Kind: history.Healed}, {At: at(80), Kind: history.Finished}},
 	}
+	h["o1"][4].Text, h["o1"][4].Claim.Broken = "entry was removed", true // Cedes
+	return h
 }
 
 // judgeClaims returns what the judge of claims says.
@@ -98,7 +113,7 @@ func TestClaims(t *testing.T) {
 	}
 	for _, name := range []string{
 		"I15 alone", "I15 readers", "I15 permits", "I15 tokens", "I15 stored", "I15 late", "I15 holds", "I15 held",
-		"forgone", "turn", "line",
+		"forgone", "turn", "line", "broken told", "broken ceded", "broken beside",
 	} {
 		if r.Checked[name] == 0 {
 			t.Errorf("%s is not put to the test", name)
@@ -156,6 +171,26 @@ func TestClaims(t *testing.T) {
 		{"a place stays behind", "liveness", func(h map[string][]history.Event) {
 			h["lined"][0].Claim.Left = []string{"lock-0000000007"}
 		}},
+		{"beside one whose entry nobody has removed", "I15", func(h map[string][]history.Event) { h["broke"] = nil }},
+		{"beside one whose entry is removed only then", "I15", func(h map[string][]history.Event) {
+			h["broke"][0].Asked, h["broke"][0].At = at(27.2), at(27.3)
+		}},
+		{"in the place of the next one, who was broken", "I15", func(h map[string][]history.Event) {
+			h["broke"][0].Claim.Token = tree.StampAt(26, 1)
+		}},
+		{"a broken holder works on", "broken", func(h map[string][]history.Event) { h["o1"][rests].At = at(28.1) }},
+		{"a broken holder gives up what it has not", "broken", func(h map[string][]history.Event) {
+			h["o1"][cedes].Text, h["o1"][cedes].Claim.Broken = "", false
+		}},
+		{"broken by nobody", "broken", func(h map[string][]history.Event) {
+			h["o2"][cedes].Text, h["o2"][cedes].Claim.Broken = "entry was removed", true
+		}},
+		{"a waiter is broken by nobody", "liveness", func(h map[string][]history.Event) { h["broke"] = h["broke"][:1] }},
+		{"a broken holder is vouched for", "I15", func(h map[string][]history.Event) {
+			e := claimed(history.Vouched, 27.09, "p1/o1", Election, 25)
+			e.Asked, e.Claim.Holds = at(27.05), true
+			h["vouched"] = append(h["vouched"], e)
+		}},
 	} {
 		h := contest()
 		c.plant(h)
@@ -185,6 +220,20 @@ func TestClaimsInDoubt(t *testing.T) {
 		}},
 		{"permits that were taken in one order, and told in another", func(h map[string][]history.Event) {
 			h["s3"][1].Claim.Token = tree.StampAt(20, 1)
+		}},
+		{"a broken holder is told late, because its process stood", func(h map[string][]history.Event) {
+			h["o1"][3].At, h["o1"][4].At = at(28.9), at(29)
+			h["froze"] = []history.Event{{At: at(28.8), Asked: at(26.9), Kind: history.Froze, Who: "p1"}}
+		}},
+		{"a holder is disowned, for somebody is removing its entry", func(h map[string][]history.Event) {
+			e := claimed(history.Vouched, 26.9, "p1/o1", Election, 25)
+			e.Asked = at(26.8)
+			h["vouched"] = append(h["vouched"], e)
+		}},
+		{"the resource refuses one whose entry was removed", func(h map[string][]history.Event) {
+			fenced := claimed(history.Fenced, 27.25, "p1/o1", Election, 25)
+			fenced.Claim.Newest = tree.StampAt(26, 1)
+			h["election"] = []history.Event{claimed(history.Stored, 27.2, "p2/o2", Election, 26), fenced}
 		}},
 		{"a resource learns of a newer token and refuses an older one at one moment", func(h map[string][]history.Event) {
 			h["stored"][1].At, h["stored"][2].At = at(14), at(14)

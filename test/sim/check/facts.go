@@ -29,6 +29,17 @@ type clients struct {
 	worldly map[string]bool
 	// takeOvers are the calls that took a session over on purpose, by session.
 	takeOvers map[session.ID][]history.Event
+	// frozen are the times when client processes stood.
+	frozen []span
+}
+
+// note files what clients did beside their sessions.
+func (c *clients) note(e history.Event) {
+	if e.Kind == history.Froze {
+		c.frozen = append(c.frozen, span{who: e.Who, from: e.Asked, till: e.At})
+	} else {
+		c.takeOvers[e.ID] = append(c.takeOvers[e.ID], e)
+	}
 }
 
 // answers are what nodes told about themselves and their state, whatever session it was about.
@@ -118,8 +129,8 @@ func (f *facts) note(e history.Event, v *verdict) {
 		f.decisions++
 		l := f.life(e.ID)
 		l.decided = append(l.decided, e)
-	case history.TookOver:
-		f.takeOvers[e.ID] = append(f.takeOvers[e.ID], e)
+	case history.TookOver, history.Froze:
+		f.clients.note(e)
 	case history.Opened, history.Resumed, history.Touched, history.Promised, history.CloseAsked, history.Closed,
 		history.ToldMoved, history.ToldGone, history.ContextEnded, history.Silent, history.Alive, history.Refused,
 		history.UpgradeAsked, history.Upgraded, history.ToldElsewhere, history.OnlyReads:
@@ -134,7 +145,7 @@ func (f *facts) note(e history.Event, v *verdict) {
 	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold, history.Viewed, history.Mirrored,
 		history.TreeGrew, history.Called, history.Found, history.Committed, // tellings and ledgers have filed them
 		history.Awaits, history.Granted, history.Forgoes, history.Works, history.Rests, history.Cedes, history.Stored,
-		history.Fenced, history.Vouched, history.Lined, history.Froze, history.Used: // answers has filed them
+		history.Fenced, history.Vouched, history.Lined, history.Broke, history.Used: // answers has filed them
 	}
 	if e.Kind == history.Refused && e.Op == history.Show && e.Lagging {
 		v.checked("N4 lagging")

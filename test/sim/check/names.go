@@ -45,7 +45,7 @@ func authorsNames() []string {
 func contendersNames() []string {
 	return []string{
 		"I15 alone", "I15 readers", "I15 permits", "I15 tokens", "I15 stored", "I15 late", "I15 holds", "I15 held",
-		"forgone", "turn", "line",
+		"forgone", "turn", "line", "broken ceded", "broken beside",
 	}
 }
 
@@ -53,6 +53,7 @@ func workersNames() []string {
 	return []string{
 		"last turn", "queue put", "queue gone", "queue finish", "queue claim", "once", "once told", "once work",
 		"counter add", "counter unknown", "counter read", "group joined", "group view", "group gone", "group at last",
+		"barrier raise", "barrier lower", "barrier wait", "barrier own", "meeting enter", "meeting leave",
 	}
 }
 
@@ -74,7 +75,21 @@ func names() []string {
 }
 
 // RareNames returns the invariants that only a long soak is sure to put to the test.
-func RareNames() []string {
+func RareNames() []string { return RareNamesWithout(nil) }
+
+// RareNamesWithout is RareNames as NamesWithout is Names.
+func RareNamesWithout(some []string) []string {
+	all := rareNames()
+	if !slices.Contains(some, Contenders) {
+		all = append(all, "broken told", "lock-delay")
+	}
+	if !slices.Contains(some, Workers) {
+		all = append(all, "barrier heard")
+	}
+	return all
+}
+
+func rareNames() []string {
 	return []string{
 		"I2 owner lost", "I2 owner restarted", "I2 owner stalled", "I2 local stalled", "E5 local token",
 		"F4 follower", "L7 fail-over", "L8", "M1 local", "N5",

@@ -32,6 +32,13 @@ const (
 	Set      = "set"
 	View     = "view"
 	LastView = "view at last"
+	// Raise and Lower: a barrier was. Wait: a client waited at it.
+	Raise = "raise"
+	Lower = "lower"
+	Wait  = "wait"
+	// Enter: a client entered a double barrier for Number clients, with an entry whose data is Data. Leave: it left.
+	Enter = "enter"
+	Leave = "leave"
 )
 
 // uses judges recipes that grant nothing to work under, and what becomes of work, by the log of the tree.
@@ -70,7 +77,10 @@ func (c uses) check() {
 		c.once(path, used)
 		c.counter(path, used)
 		c.group(path, used)
+		c.barrier(path, used)
+		c.meetings(path, used)
 	}
+	c.delays()
 }
 
 // lastTurns checks that each client has its last turn soon after the last fault.

@@ -120,6 +120,9 @@ func newSite() *site {
 	s.errands()
 	s.sums()
 	s.members()
+	s.delays()
+	s.gates()
+	s.meetings()
 	s.use("owes", 40, "q2", 2, history.Use{Path: "/q", Verb: Owes})
 	s.use("last", 60, "q2", 2, history.Use{Path: "/q", Verb: LastTurn})
 	return s
@@ -135,6 +138,7 @@ func (s *site) judge(t *testing.T) Result {
 	h := []history.Event{
 		{At: at(30), Kind: history.AppliedOpen, Who: "n1", ID: 5, Index: 30},
 		{At: at(34), Kind: history.AppliedOpen, Who: "n1", ID: 6, Index: 34},
+		{At: at(38), Kind: history.AppliedEnd, Who: "n1", ID: 9, Index: 38, Cause: session.CauseExpired},
 		{At: at(80), Kind: history.Finished},
 	}
 	for _, all := range []map[string]*history.Event{s.claims, s.used} {
@@ -150,6 +154,7 @@ func (s *site) judge(t *testing.T) Result {
 	}
 	now, past, known := plain.New(0), newAnnals(), make(times)
 	past.turn(now, 0)
+	slices.SortStableFunc(s.log, func(a, b logged) int { return cmp.Compare(a.index, b.index) })
 	for _, d := range s.log {
 		when := moment{at(float64(d.index)), at(float64(d.index))}
 		stamp := plain.At{Stamp: tree.StampAt(d.index, 1), Clock: when.clock, Session: uint64(d.owner)}
@@ -171,7 +176,7 @@ func TestUses(t *testing.T) {
 	if len(r.Violations) > 0 {
 		t.Fatalf("a history in which nothing is wrong: %v", r.Violations)
 	}
-	for _, name := range workersNames() {
+	for _, name := range append(workersNames(), "barrier heard", "lock-delay") {
 		if r.Checked[name] == 0 {
 			t.Errorf("%s is not put to the test", name)
 		}
@@ -206,11 +211,12 @@ func (s *site) drop(index uint64) {
 }
 
 func brokenUses() []brokenUse {
-	return slices.Concat(brokenJobs(), brokenErrands(), brokenSums(), brokenMembers(), []brokenUse{
-		{"no last turn", "liveness", func(s *site) { s.used["last"] = nil }},
-		{"a late last turn", "liveness", func(s *site) { s.used["last"].At = at(71) }},
-		{"the last turn of another", "liveness", func(s *site) { s.used["last"].Who = "q3" }},
-	})
+	return slices.Concat(brokenJobs(), brokenErrands(), brokenSums(), brokenMembers(), brokenDelays(), brokenGates(),
+		brokenMeetings(), []brokenUse{
+			{"no last turn", "liveness", func(s *site) { s.used["last"] = nil }},
+			{"a late last turn", "liveness", func(s *site) { s.used["last"].At = at(71) }},
+			{"the last turn of another", "liveness", func(s *site) { s.used["last"].Who = "q3" }},
+		})
 }
 
 func brokenJobs() []brokenUse {

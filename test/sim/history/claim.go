@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"holdfast/tree"
 )
@@ -18,6 +19,10 @@ type Claim struct {
 	Data string
 	// Token is the fencing token of the grant, 0 before there is one.
 	Token tree.Stamp
+	// Linger is the lock-delay that was asked for.
+	Linger time.Duration
+	// Broken, on Forgoes and Cedes, says that somebody had removed the entry.
+	Broken bool
 	// Newest, on Fenced, is the newest token that the resource has seen.
 	Newest tree.Stamp
 	// Holds, on Vouched, is the answer.
@@ -35,6 +40,12 @@ func (c *Claim) String() string {
 	}
 	if c.Token != 0 {
 		fmt.Fprintf(&b, ", token %v", c.Token)
+	}
+	if c.Linger != 0 {
+		fmt.Fprintf(&b, ", lingers %v", c.Linger)
+	}
+	if c.Broken {
+		b.WriteString(", broken")
 	}
 	if c.Newest != 0 {
 		fmt.Fprintf(&b, ", newest %v", c.Newest)

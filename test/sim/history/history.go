@@ -153,6 +153,9 @@ const (
 	Vouched
 	// Lined: the line at Path was read, long after the last fault.
 	Lined
+	// Broke: a client removed the entry of the call Name, whose token was Token. Asked is when it asked. Text says why it
+	// does not know whether it did.
+	Broke
 	// Froze: the client process Who did no work from Asked until now.
 	Froze
 	// Used: a call of a recipe has ended, with Use. Asked is when it began. Text says why it failed, and Unknown is set
@@ -173,8 +176,8 @@ func (k Kind) String() string {
 		"fault begins", "fault ends", "healed", "finished", "wrote", "lost sight of a write", "looked",
 		"watch begins", "watch heard", "watch was told LOST", "watch was told everything", "viewed", "mirror showed",
 		"tree grew", "has called", "found", "committed",
-		"awaits", "was granted", "forgoes", "works", "rests", "cedes", "stored", "fenced", "vouched", "lined", "froze",
-		"has used",
+		"awaits", "was granted", "forgoes", "works", "rests", "cedes", "stored", "fenced", "vouched", "lined",
+		"broke", "froze", "has used",
 	}
 	if int(k) >= len(names) {
 		k = 0

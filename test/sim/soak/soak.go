@@ -166,7 +166,7 @@ func (s *soak) verdict(ctx context.Context) error {
 				errFailed)
 		}
 	}
-	for _, name := range append(check.NamesWithout(s.o.without), check.RareNames()...) {
+	for _, name := range append(check.NamesWithout(s.o.without), check.RareNamesWithout(s.o.without)...) {
 		if s.sum.Checked[name] == 0 {
 			return fmt.Errorf("over %d seeds %q was never put to the test: %w", s.sum.Seeds, name, errFailed)
 		}

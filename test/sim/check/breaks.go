@@ -1,0 +1,94 @@
+package check
+
+import (
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/sim/history"
+	"holdfast/tree"
+)
+
+// breaks are the entries of one prize that clients other than their owners have removed.
+type breaks struct {
+	// tokens are the removals by the stamps of the entries, calls when they were asked for first, by the calls whose
+	// entries they were.
+	tokens map[tree.Stamp]history.Event
+	calls  map[string]time.Duration
+}
+
+func newBreaks() breaks {
+	return breaks{make(map[tree.Stamp]history.Event), make(map[string]time.Duration)}
+}
+
+// note files a removal. Of several attempts that of which the client knows that it did it counts for that.
+func (b breaks) note(e history.Event) {
+	first, again := b.tokens[e.Claim.Token]
+	if again && e.Text != "" {
+		e.At, e.Text = first.At, first.Text
+	}
+	if again {
+		e.Asked = min(e.Asked, first.Asked)
+	}
+	b.tokens[e.Claim.Token], b.calls[e.Claim.Name] = e, e.Asked
+}
+
+// before reports whether the entry may have been removed by a moment, surely whether it was.
+func (b breaks) before(token tree.Stamp, moment time.Duration) bool {
+	e, ok := b.tokens[token]
+	return ok && e.Asked <= moment
+}
+
+func (b breaks) surely(token tree.Stamp, moment time.Duration) bool {
+	e, ok := b.tokens[token]
+	return ok && e.Text == "" && e.At <= moment
+}
+
+// beforeCall is before for the entry of a call, which may have been given nothing.
+func (b breaks) beforeCall(name string, moment time.Duration) bool {
+	asked, ok := b.calls[name]
+	return ok && asked <= moment
+}
+
+// over reports whether a session had ended by a moment.
+func (s *sessions) over(id session.ID, moment time.Duration) bool {
+	l := s.lives[id]
+	return l != nil && l.end != nil && l.end.At <= moment
+}
+
+// broken checks what becomes of a holder whose entry somebody else removes: it stops working soon, unless its process
+// stands, and cannot give up what it has no more. A holder hears that only if somebody did remove the entry.
+func (c claims) broken(p *prize) {
+	for _, w := range p.works {
+		b, ok := p.tokens[w.Claim.Token]
+		by := b.At + c.bounds.Commit
+		if !ok || b.Text != "" || w.At > b.At || w.till < b.Asked || !c.calm(b.At, by) || c.standsStill(w.Who, b.At, by) {
+			continue
+		}
+		c.checked("broken told")
+		if w.till > by {
+			c.fail("broken", w.ID, by, "works until %.4fs, and its entry was removed: %s; %s", w.till.Seconds(),
+				history.Line(w.Event), history.Line(b))
+		}
+	}
+	for _, e := range p.ceded {
+		switch {
+		case e.Text == "" && p.surely(e.Claim.Token, e.At):
+			c.misled(e, "broken", "gave up what somebody else had taken away")
+		case e.Claim.Broken:
+			c.checked("broken ceded")
+			if !p.before(e.Claim.Token, e.At) && !c.over(e.ID, e.At) {
+				c.misled(e, "broken", "nobody had removed its entry")
+			}
+		}
+	}
+}
+
+// standsStill reports whether a client process stood at some time between two moments.
+func (c *clients) standsStill(who string, from, till time.Duration) bool {
+	for _, s := range c.frozen {
+		if s.who == who && s.overlaps(from, till) {
+			return true
+		}
+	}
+	return false
+}
