@@ -186,6 +186,17 @@ func (c *connection) forget(ids []session.ID) {
 	}
 }
 
+// Promised returns for how long from now a session of this connection cannot expire; negative for no promise.
+func (c *connection) Promised(id session.ID) time.Duration {
+	now := c.server.clock.look()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.sessions.find(id); a != nil {
+		return c.server.table.promised(a, now)
+	}
+	return -1
+}
+
 // Touch touches sessions of this connection.
 func (c *connection) Touch(ids []session.ID) session.Touched {
 	now := c.server.clock.look()

@@ -139,6 +139,18 @@ func (t *TouchTable) touch(a *attached, now time.Duration) (time.Duration, error
 	return s.touch(a, w, now)
 }
 
+// promised returns the promise for a at now (S3), negative for none. It is no touch.
+func (t *TouchTable) promised(a *attached, now time.Duration) time.Duration {
+	w := t.window.Load()
+	s := t.shardOf(a.id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.ended {
+		return -1
+	}
+	return a.promise(w, now)
+}
+
 // touchAll touches all and adds each outcome to out. all is in the order of the shards, apart from a few, so touchAll
 // locks each shard about once.
 func (t *TouchTable) touchAll(all *attachedSet, now time.Duration, out *outcome) {

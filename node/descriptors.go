@@ -18,11 +18,11 @@ const (
 )
 
 // parts is how many connections each port may have.
-type parts struct{ clients, handshakes, peers, http int }
+type parts struct{ clients, handshakes, peers, http, zookeeper int }
 
 // defaultParts are the parts in a process with enough descriptors.
 func defaultParts(clients int) parts {
-	return parts{clients: clients, handshakes: 64, peers: 256, http: 64}
+	return parts{clients: clients, handshakes: 64, peers: 256, http: 64, zookeeper: clients}
 }
 
 // within returns the parts of the ports when the process may open limit files. The node's own needs come first, then
@@ -36,7 +36,11 @@ func (p parts) within(limit, others int) (parts, error) {
 		return parts{}, fmt.Errorf("the process may open %d files, but needs at least %d: raise the limit, with "+
 			"ulimit -n, LimitNOFILE of systemd, or ulimits of a container", limit, least)
 	}
-	p.clients = min(p.clients, limit-reserved)
+	rest := limit - reserved
+	if p.zookeeper > 0 { // ZooKeeper's clients get as many as the others
+		rest /= 2
+	}
+	p.clients, p.zookeeper = min(p.clients, rest), min(p.zookeeper, rest)
 	return p, nil
 }
 
@@ -58,6 +62,9 @@ func descriptorLimit() (int, error) {
 // share decides how many connections each port may have.
 func share(cfg config.Config, o Options) (parts, error) {
 	p := defaultParts(cfg.Clients.MaxConnections)
+	if cfg.Listen.ZooKeeper == "" {
+		p.zookeeper = 0
+	}
 	if _, files := o.Network.(tcp); !files { // the connections of a simulation are no files
 		return p, nil
 	}

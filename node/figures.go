@@ -19,6 +19,9 @@ func (n *Node) figures() *figures {
 		node: n, client: n.ports.client.Stats(), stalls: n.watchdog.Stats(), replica: n.replica.stats(),
 		tree: n.treeStatus(),
 	}
+	if n.ports.front != nil {
+		f.zookeeper = n.ports.front.Stats()
+	}
 	f.led = n.roles.terms.tracker.totals()
 	if t := n.roles.terms.tracker.Load(); t != nil {
 		f.leader = t.Stats()
@@ -237,7 +240,7 @@ func portMetrics() []metric {
 		counter("client_panics", "Handlers that panicked. Each panic is a fault of the program.",
 			func(f *figures) float64 { return float64(f.client.Panics) }).
 			when("above 0: report the fault, with the log"),
-	}, slices.Concat(treeMetrics(), gateMetrics())...)
+	}, slices.Concat(treeMetrics(), gateMetrics(), zooKeeperMetrics())...)
 }
 
 // leaderMetrics describe the term that this node leads. They begin again with each term, and are 0 on a node that does

@@ -7,6 +7,7 @@ import (
 
 	"holdfast/node/watchdog"
 	"holdfast/transport/clientport"
+	"holdfast/zk"
 )
 
 // metric is one figure of /metrics: its name without the prefix, its meaning, and how it is read.
@@ -32,6 +33,8 @@ type figures struct {
 	stalls  watchdog.StallStats
 	replica replicaStats
 	tree    clientport.TreeStatus
+	// zookeeper is zero on a node that serves none of ZooKeeper's clients.
+	zookeeper zk.Stats
 }
 
 // collector reads the node's figures when Prometheus scrapes them.

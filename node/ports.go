@@ -18,6 +18,7 @@ import (
 	"holdfast/transport/peerport"
 	"holdfast/transport/port"
 	"holdfast/transport/secure"
+	"holdfast/zk"
 )
 
 // ports are the four bound ports of a node, and the servers on all but Raft's.
@@ -26,6 +27,8 @@ type ports struct {
 	client *clientport.Server
 	peers  *peerport.Server
 	web    *http.Server
+	// front serves ZooKeeper's clients, nil if nobody does.
+	front  *zk.Server
 	access *access
 	// backups are for clients of the client port.
 	backups *backups
@@ -36,7 +39,9 @@ type ports struct {
 // listeners are the bound ports, and how many connections each may have.
 type listeners struct {
 	clients, raft, nodes, http net.Listener
-	parts                      parts
+	// zookeeper is nil on a node that does not serve ZooKeeper's clients.
+	zookeeper net.Listener
+	parts     parts
 }
 
 // bindPorts binds the four ports, and puts TLS on them as their settings say. Nothing accepts a connection yet. nodeAt
@@ -58,7 +63,11 @@ func bindPorts(cfg config.Config, o Options, nodeAt func(address string) session
 		{"raft_listen", cfg.Listen.Raft, &l.raft},
 		{"peer_listen", cfg.Listen.Peer, &l.nodes},
 		{"http_listen", cfg.Listen.HTTP, &l.http},
+		{"zk_listen", cfg.Listen.ZooKeeper, &l.zookeeper},
 	} {
+		if bind.address == "" {
+			continue
+		}
 		bound, err := o.Network.Listen(bind.address)
 		if err != nil {
 			l.close()
@@ -67,6 +76,9 @@ func bindPorts(cfg config.Config, o Options, nodeAt func(address string) session
 		*bind.to = bound
 	}
 	l.http = port.LimitConnections(l.http, l.parts.http)
+	if l.zookeeper != nil {
+		l.zookeeper = s.zookeeper.Listener(port.LimitConnections(l.zookeeper, l.parts.zookeeper))
+	}
 	for _, secured := range []struct {
 		on *net.Listener
 		by *secure.Server
@@ -93,7 +105,7 @@ func listenAdvice(err error, setting string) string {
 
 // close closes ports that were never served.
 func (l *listeners) close() {
-	for _, one := range []net.Listener{l.clients, l.raft, l.nodes, l.http} {
+	for _, one := range []net.Listener{l.clients, l.raft, l.nodes, l.http, l.zookeeper} {
 		if one != nil {
 			one.Close() //nolint:errcheck // a listener that was never served has nothing to lose
 		}
@@ -129,6 +141,7 @@ func (p *ports) serve(n *Node) {
 		Silence:        max(time.Minute, 4*n.cfg.Sessions.HeartbeatInterval),
 	}, n, n)
 	p.web = newHTTP(n)
+	p.front = newZooKeeper(n, p.zookeeper)
 }
 
 // mayFollow reports whether a node may follow over the peer port. This node's own relay does not come over the port: a
@@ -150,7 +163,7 @@ func (p *ports) serveHTTP() error {
 	return nil
 }
 
-// stop stops the three servers side by side, within half of the time that ctx leaves: a client that does not listen
+// stop stops the servers side by side, within half of the time that ctx leaves: a client that does not listen
 // must not cost Raft its orderly end.
 func (p *ports) stop(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok {
@@ -159,8 +172,10 @@ func (p *ports) stop(ctx context.Context) error {
 		ctx = half
 	}
 	var wg sync.WaitGroup
-	var errs [3]error
-	for i, stop := range []func(context.Context) error{p.client.Stop, p.peers.Stop, p.web.Shutdown} {
+	var errs [4]error
+	for i, stop := range []func(context.Context) error{
+		p.client.Stop, p.peers.Stop, p.web.Shutdown, p.stopZooKeeper,
+	} {
 		wg.Go(func() { errs[i] = stop(ctx) })
 	}
 	wg.Wait()

@@ -69,6 +69,7 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	start("client port", n.ports.serveClients)
 	start("auth file", func() error { return n.ports.access.run(ctx) })
 	start("http port", n.ports.serveHTTP)
+	start("ZooKeeper port", n.ports.serveZooKeeper)
 	start("certificates", func() error { return n.ports.security.run(ctx) })
 	start("health", func() error {
 		return n.health.watch(ctx, n.options.pulse, n.cfg.Sessions.HeartbeatInterval, n.ports.client, rooms)

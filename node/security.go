@@ -18,6 +18,8 @@ type security struct {
 	// store is nil on a node whose ports all speak without TLS.
 	store                     *secure.Store
 	raft, peers, client, http *secure.Server
+	// zookeeper speaks as client does, to clients of another protocol.
+	zookeeper *secure.Server
 	// dialRaft and dialPeers connect to these ports of other nodes.
 	dialRaft, dialPeers func(ctx context.Context, address string) (net.Conn, error)
 }
@@ -55,6 +57,8 @@ func newSecurity(cfg *config.Config, o Options, nodeAt func(address string) sess
 		Names: ofCluster(cfg.ClusterID), Protocols: grpcProtocols(), MinVersion: least, Logger: o.Logger.Named("tls"),
 	}
 	s.client = secure.NewServer(callers)
+	callers.Port, callers.Protocols = "zk_listen", nil
+	s.zookeeper = secure.NewServer(callers)
 	callers.Mode, callers.Setting, callers.Port = cfg.TLS.HTTP, "http_tls", "http_listen"
 	callers.Auth, callers.Protocols = cfg.TLS.HTTPAuth, httpProtocols()
 	s.http = secure.NewServer(callers)

@@ -59,6 +59,9 @@ type Connection interface {
 	// vouches for (P1 of the tree); they must not be modified. notify is told that Next may have something: it must return
 	// at once and not use the connection.
 	Tree(principals []tree.Principal, notify func()) TreeConnection
+	// Promised returns for how long from now a session of this connection cannot expire, whatever fails (S3); negative if
+	// nothing is promised. It is no touch.
+	Promised(id ID) time.Duration
 	// Disconnect ends the connection. Its sessions stay attached to the node until they are resumed, closed or expire.
 	// What was started and waits for this node's state, before anything was asked of a leader, ends with [ErrClosed].
 	Disconnect()

@@ -18,6 +18,7 @@ import (
 	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/zk"
 )
 
 const (
@@ -188,6 +189,8 @@ func (d dev) configs() []config.Config {
 		c.Node, c.Peers = p.Node, peers
 		c.DataDir = filepath.Join(d.dir, fmt.Sprintf("n%d", p.Node))
 		c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP = p.Client, p.Raft, p.Peer, d.address(i, 3)
+		c.Listen.ZooKeeper = d.address(i, 4)
+		c.ZooKeeper.Words = strings.Join(zk.Words(), ",")
 		c.Sessions.Local, c.ReadOnly, c.Tree.Super = d.localSessions, d.readOnly, d.super
 		configs = append(configs, c)
 	}

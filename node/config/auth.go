@@ -49,8 +49,8 @@ func authSettings() []setting {
 func (k *checker) auth() {
 	a := k.c.Auth
 	if a.Mode == "" {
-		for _, listen := range []string{"client_listen", "http_listen"} {
-			if !onLoopback(k.value(listen)) {
+		for _, listen := range []string{"client_listen", "http_listen", "zk_listen"} {
+			if at := k.value(listen); at != "" && !onLoopback(at) {
 				k.clash("must be set, because "+k.other(listen)+" is not on loopback: give tokens, certificates or both, "+
 					"with auth_file; or none, which lets everybody who reaches the port do everything", "auth", listen)
 				break
@@ -60,6 +60,10 @@ func (k *checker) auth() {
 	if t := k.c.TLS; a.Mode == guard.Certificates && (!t.Clients.Secure() || t.ClientAuth == secure.AuthNone) {
 		k.clash("must not be certificates with "+k.other("client_tls")+" and "+k.other("client_auth")+
 			": no client could show one", "auth", "client_tls", "client_auth")
+	}
+	if a.On() && k.c.Listen.ZooKeeper != "" {
+		k.clash("must be empty with "+k.other("auth")+": ZooKeeper's clients show no token, and their port does not ask "+
+			"for roles yet", "zk_listen", "auth")
 	}
 	switch {
 	case a.On() && a.File == "":
@@ -83,7 +87,8 @@ func onLoopback(address string) bool {
 // authWarnings returns a warning for a node that believes everybody.
 func (c Config) authWarnings() []string {
 	var all []string
-	if !c.Auth.On() && (!onLoopback(c.Listen.Client) || !onLoopback(c.Listen.HTTP)) {
+	if open := c.Listen.ZooKeeper; !c.Auth.On() && (!onLoopback(c.Listen.Client) || !onLoopback(c.Listen.HTTP) ||
+		open != "" && !onLoopback(open)) {
 		all = append(all,
 			"auth is none, and ports are not on loopback: everybody who reaches them may do everything; set auth")
 	}

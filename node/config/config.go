@@ -19,7 +19,7 @@ type Config struct {
 	DataDir string
 	// Peers are all nodes of the cluster, this node included. Peers are the same on every node.
 	Peers []Peer
-	// Listen are the addresses of the four ports.
+	// Listen are the addresses of the ports.
 	Listen Listen
 
 	Sessions Sessions
@@ -31,14 +31,17 @@ type Config struct {
 	Gate     Gate
 	TLS      TLS
 	Auth     Auth
+	// ZooKeeper is about the clients of Listen.ZooKeeper.
+	ZooKeeper ZooKeeper
 
 	// ShutdownTimeout bounds an orderly stop.
 	ShutdownTimeout time.Duration
 	Log             Log
 }
 
-// Listen are the addresses that a node listens on, each HOST:PORT. An empty host means every interface.
-type Listen struct{ Client, Raft, Peer, HTTP string }
+// Listen are the addresses that a node listens on, each HOST:PORT. An empty host means every interface. ZooKeeper is
+// empty on a node that does not serve ZooKeeper's clients.
+type Listen struct{ Client, Raft, Peer, HTTP, ZooKeeper string }
 
 // Log says which log lines are written, and in which form.
 type Log struct {

@@ -94,6 +94,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 	other := map[string]string{
 		"node": "2", "cluster_id": "c", "data_dir": "d", "peers": "1=a:1:2@c:3,2=b:4:5@d:6",
 		"client_listen": ":1", "raft_listen": ":2", "peer_listen": ":3", "http_listen": ":4",
+		"zk_listen": ":5", "zk_words": "ruok,srvr",
 		"tick": "3s", "heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s",
 		"expiry_interval": "50ms",
 		"max_sessions":    "18", "max_state_bytes": "67108865",

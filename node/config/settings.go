@@ -19,8 +19,9 @@ const (
 
 // settings returns the table, in the order of the documentation. Each larger group has a file of its own.
 func settings() []setting {
-	return slices.Concat(identitySettings(), listenSettings(), sessionSettings(), localSettings(), readSettings(),
-		treeSettings(), raftSettings(), clientSettings(), gateSettings(), tlsSettings(), authSettings(), otherSettings())
+	return slices.Concat(identitySettings(), listenSettings(), zookeeperSettings(), sessionSettings(), localSettings(),
+		readSettings(), treeSettings(), raftSettings(), clientSettings(), gateSettings(), tlsSettings(), authSettings(),
+		otherSettings())
 }
 
 func identitySettings() []setting {
@@ -64,6 +65,9 @@ func listenSettings() []setting {
 			helps("port for nodes: leader and learners, gRPC"),
 		listen("http_listen", ":7403", func(c *Config) *string { return &c.Listen.HTTP }).
 			helps("port for operators: /metrics and /healthz, HTTP"),
+		word("zk_listen", "", listenLimit+", or empty", func(s string) bool { return s == "" || validListen(s) },
+			func(c *Config) *string { return &c.Listen.ZooKeeper }).
+			helps("port for ZooKeeper's clients, such as :7404; empty: not served. TLS as client_tls says").from("empty"),
 	}
 }
 

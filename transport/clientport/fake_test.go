@@ -316,3 +316,6 @@ func sent(m any) *holdfastv1.ServerMessage {
 	}
 	return got
 }
+
+// Promised is for ports of other protocols.
+func (*fakeConnection) Promised(session.ID) time.Duration { return -1 }

@@ -147,3 +147,6 @@ func (s *Server) Stats() Stats {
 		TreeStuck:   s.stats.tree.stuck.Load(),
 	}
 }
+
+// Gate returns the port's budgets, for another port that is to share them.
+func (s *Server) Gate() *gate.Gate { return s.gate }

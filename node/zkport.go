@@ -1,0 +1,52 @@
+package node
+
+import (
+	"context"
+	"net"
+
+	"holdfast/zk"
+)
+
+// newZooKeeper returns the front end for ZooKeeper's clients, nil on a node that does not serve them.
+func newZooKeeper(n *Node, l net.Listener) *zk.Server {
+	if l == nil {
+		return nil
+	}
+	return zk.New(zk.Config{
+		Logger:   n.options.Logger.Named("zookeeper"),
+		Gate:     n.ports.client.Gate(),
+		Super:    n.cfg.Tree.Super,
+		Words:    n.cfg.ZooKeeper.Allowed(),
+		Standing: n.zooKeeperStanding,
+		Members:  func() string { return "" },
+	}, n.server)
+}
+
+// serveZooKeeper serves ZooKeeper's clients until the port is stopped.
+func (p *ports) serveZooKeeper() error {
+	if p.front == nil {
+		return nil
+	}
+	return p.front.Serve(p.zookeeper)
+}
+
+// stopZooKeeper stops that.
+func (p *ports) stopZooKeeper(ctx context.Context) error {
+	if p.front == nil {
+		return nil
+	}
+	return p.front.Stop(ctx)
+}
+
+// zooKeeperStanding returns what four-letter words tell of the node.
+func (n *Node) zooKeeperStanding() zk.Standing {
+	t := n.treeStatus()
+	//nolint:gosec // counters
+	return zk.Standing{
+		Release: n.options.Version, Leads: n.Leads(), Members: len(n.cfg.Peers), Node: n.cfg.Node,
+		Entries: int64(t.Entries), Ephemerals: int64(t.Ephemerals), Bytes: int64(t.Bytes), Watches: int64(t.Watches),
+		Sessions: int64(n.view.Sessions()), DataDir: n.cfg.DataDir, ClientPort: n.cfg.Listen.ZooKeeper,
+		MaxConnections: n.cfg.Gate.MaxConnectionsPerAddress,
+		MinTimeout:     n.cfg.Sessions.MinTimeout, MaxTimeout: n.cfg.Sessions.MaxTimeout,
+	}
+}

@@ -1,0 +1,435 @@
+package zk_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	zookeeper "github.com/go-zookeeper/zk"
+
+	"holdfast/session"
+)
+
+var open = zookeeper.WorldACL(zookeeper.PermAll)
+
+func must[T any](t *testing.T) func(v T, err error) T {
+	t.Helper()
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func refused(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error %v, want %v", err, want)
+	}
+}
+
+// TestEntries: each call of the library that is about entries, with the answers and codes of ZooKeeper.
+func TestEntries(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second)
+		path := must[string](t)
+		if got := path(z.Create("/a", []byte("one"), 0, open)); got != "/a" {
+			t.Errorf("created %q", got)
+		}
+		_, err := z.Create("/a", nil, 0, open)
+		refused(t, err, zookeeper.ErrNodeExists)
+		_, err = z.Create("/b/c", nil, 0, open)
+		refused(t, err, zookeeper.ErrNoNode)
+		_, err = z.Create("/b", nil, 0, nil)
+		refused(t, err, zookeeper.ErrInvalidACL)
+		if got := path(z.Create("/a/s-", nil, zookeeper.FlagSequence, open)); got != "/a/s-0000000000" {
+			t.Errorf("the first sequential child is %q", got)
+		}
+		if got := path(z.Create("/a/", nil, zookeeper.FlagEphemeral|zookeeper.FlagSequence, open)); got != "/a/0000000001" {
+			t.Errorf("a number alone is %q", got)
+		}
+		_, err = z.Create("/a/0000000001/x", nil, 0, open)
+		refused(t, err, zookeeper.ErrNoChildrenForEphemerals)
+
+		data, stat, err := z.Get("/a")
+		if err != nil || string(data) != "one" || stat.Version != 0 || stat.NumChildren != 2 || stat.Cversion != 2 ||
+			stat.DataLength != 3 || stat.EphemeralOwner != 0 || stat.Czxid != stat.Mzxid || stat.Pzxid <= stat.Czxid {
+			t.Errorf("Get: %q %+v %v", data, stat, err)
+		}
+		_, _, err = z.Get("/none")
+		refused(t, err, zookeeper.ErrNoNode)
+		if there, _, failed := z.Exists("/none"); there || failed != nil {
+			t.Errorf("Exists: %v %v", there, failed)
+		}
+		changed := must[*zookeeper.Stat](t)(z.Set("/a", []byte("two"), 0))
+		if changed.Version != 1 || changed.Mzxid <= stat.Mzxid {
+			t.Errorf("Set: %+v", changed)
+		}
+		_, err = z.Set("/a", nil, 0)
+		refused(t, err, zookeeper.ErrBadVersion)
+		names, _, err := z.Children("/a")
+		slices.Sort(names)
+		if err != nil || !slices.Equal(names, []string{"0000000001", "s-0000000000"}) {
+			t.Errorf("Children: %q %v", names, err)
+		}
+		refused(t, z.Delete("/a", -1), zookeeper.ErrNotEmpty)
+		refused(t, z.Delete("/a/s-0000000000", 7), zookeeper.ErrBadVersion)
+		if err := z.Delete("/a/s-0000000000", 0); err != nil {
+			t.Error(err)
+		}
+		if got := path(z.Sync("/a")); got != "/a" {
+			t.Errorf("Sync: %q", got)
+		}
+		owner := uint64(must[*zookeeper.Stat](t)(statOf(z, "/a/0000000001")).EphemeralOwner)
+		if id := session.ID(z.SessionID()); uint64(id) != owner {
+			t.Errorf("the owner is %#x, the session %v", owner, id)
+		}
+	})
+}
+
+func statOf(z *zookeeper.Conn, path string) (*zookeeper.Stat, error) {
+	_, stat, err := z.Exists(path)
+	return stat, err
+}
+
+// TestMulti: all or nothing, with a code for each operation.
+func TestMulti(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second)
+		done, err := z.Multi(
+			&zookeeper.CreateRequest{Path: "/m", Data: []byte("x"), Acl: open},
+			&zookeeper.CheckVersionRequest{Path: "/m", Version: 0},
+			&zookeeper.SetDataRequest{Path: "/m", Data: []byte("y"), Version: 0},
+			&zookeeper.CreateRequest{Path: "/m/n", Acl: open},
+			&zookeeper.DeleteRequest{Path: "/m/n", Version: -1},
+		)
+		if err != nil || len(done) != 5 || done[0].String != "/m" || done[2].Stat.Version != 1 {
+			t.Fatalf("%+v %v", done, err)
+		}
+		done, err = z.Multi(
+			&zookeeper.CreateRequest{Path: "/m/o", Acl: open},
+			&zookeeper.CheckVersionRequest{Path: "/m", Version: 0},
+			&zookeeper.DeleteRequest{Path: "/m", Version: -1},
+		)
+		if err == nil || len(done) != 3 || done[0].Error != nil || !errors.Is(done[1].Error, zookeeper.ErrBadVersion) ||
+			done[2].Error == nil {
+			t.Errorf("%+v %v", done, err)
+		}
+		if there, _, _ := z.Exists("/m/o"); there {
+			t.Error("a part of a refused multi took effect")
+		}
+	})
+}
+
+// TestManyChildren: a list of more than a page is whole.
+func TestManyChildren(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second)
+		must[string](t)(z.Create("/many", nil, 0, open))
+		const many = 2_500
+		for i := 0; i < many; i += 100 {
+			ops := make([]any, 100)
+			for j := range ops {
+				ops[j] = &zookeeper.CreateRequest{Path: "/many/c-", Acl: open, Flags: zookeeper.FlagSequence}
+			}
+			if _, err := z.Multi(ops...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		names, stat, err := z.Children("/many")
+		if err != nil || len(names) != many || int(stat.NumChildren) != many {
+			t.Fatalf("%d names, %+v, %v", len(names), stat, err)
+		}
+		slices.Sort(names)
+		if len(slices.Compact(names)) != many {
+			t.Error("a name is there twice")
+		}
+	})
+}
+
+// TestAccess: digests, who may do what, and that a wrong scheme ends the connection.
+func TestAccess(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second)
+		if err := z.AddAuth("digest", []byte("ann:secret")); err != nil {
+			t.Fatal(err)
+		}
+		must[string](t)(z.Create("/hers", []byte("x"), 0, zookeeper.DigestACL(zookeeper.PermAll, "ann", "secret")))
+		must[string](t)(z.Create("/auth", nil, 0, zookeeper.AuthACL(zookeeper.PermRead)))
+		acl, _, err := z.GetACL("/auth")
+		if err != nil || len(acl) != 1 || acl[0].Scheme != "digest" || !strings.HasPrefix(acl[0].ID, "ann:") {
+			t.Errorf("auth became %+v %v", acl, err)
+		}
+		other, _ := dial(t, c, "other", 10*time.Second)
+		_, _, err = other.Get("/hers")
+		refused(t, err, zookeeper.ErrNoAuth)
+		if err := other.AddAuth("digest", []byte("super:test")); err != nil {
+			t.Fatal(err)
+		}
+		if data, _, err := other.Get("/hers"); err != nil || string(data) != "x" {
+			t.Errorf("super: %q %v", data, err)
+		}
+		refused(t, other.AddAuth("nonsense", nil), zookeeper.ErrAuthFailed)
+	})
+}
+
+// TestWatches: each kind of one-shot watch, before the answer that shows the change (W-09).
+func TestWatches(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second, "n2:7404")
+		w, _ := dial(t, c, "w", 10*time.Second, "n3:7404")
+		must[string](t)(z.Create("/w", []byte("0"), 0, open))
+		must[string](t)(w.Sync("/"))
+		_, _, data, err := w.GetW("/w")
+		_, _, children, err2 := w.ChildrenW("/w")
+		_, _, exists, err3 := w.ExistsW("/w/new")
+		if failed := errors.Join(err, err2, err3); failed != nil {
+			t.Fatal(failed)
+		}
+		must[string](t)(z.Create("/w/new", nil, 0, open))
+		must[*zookeeper.Stat](t)(z.Set("/w", []byte("1"), -1))
+		for _, one := range []struct {
+			on   <-chan zookeeper.Event
+			want zookeeper.EventType
+			path string
+		}{
+			{exists, zookeeper.EventNodeCreated, "/w/new"},
+			{children, zookeeper.EventNodeChildrenChanged, "/w"},
+			{data, zookeeper.EventNodeDataChanged, "/w"},
+		} {
+			if e := <-one.on; e.Type != one.want || e.Path != one.path {
+				t.Errorf("%+v, want %v of %s", e, one.want, one.path)
+			}
+		}
+	})
+}
+
+// TestWatchesOverAReconnect: a client that moves to another node is told what it missed, and keeps its session.
+func TestWatchesOverAReconnect(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second, "n2:7404")
+		w, events := dial(t, c, "w", 10*time.Second, "n3:7404", "n1:7404")
+		await(t, events, zookeeper.StateHasSession)
+		id := w.SessionID()
+		must[string](t)(w.Create("/mine", nil, zookeeper.FlagEphemeral, open))
+		must[string](t)(z.Create("/w", []byte("0"), 0, open))
+		must[string](t)(w.Sync("/"))
+		_, _, data, err := w.GetW("/w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		apart(c, "w", "n3")
+		must[*zookeeper.Stat](t)(z.Set("/w", []byte("1"), -1))
+		if e := <-data; e.Type != zookeeper.EventNodeDataChanged {
+			t.Errorf("%+v", e)
+		}
+		if w.SessionID() != id {
+			t.Error("the session is another one")
+		}
+		if there, _, err := z.Exists("/mine"); !there || err != nil {
+			t.Errorf("its ephemeral: %v %v", there, err)
+		}
+	})
+}
+
+// TestExpirySeen: a client that was cut off for too long is told that its session has expired, and its ephemeral is
+// gone.
+func TestExpirySeen(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second)
+		w, events := dial(t, c, "w", 5*time.Second)
+		await(t, events, zookeeper.StateHasSession)
+		must[string](t)(w.Create("/mine", nil, zookeeper.FlagEphemeral, open))
+		_, _, gone, err := z.ExistsW("/mine")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range c.Names {
+			apart(c, "w", n)
+		}
+		if e := <-gone; e.Type != zookeeper.EventNodeDeleted {
+			t.Errorf("%+v", e)
+		}
+		for _, n := range c.Names {
+			together(c, "w", n)
+		}
+		await(t, events, zookeeper.StateExpired)
+	})
+}
+
+// TestDisconnectedBeforeExpired: whatever a node that is cut off from the others says, its client gives it up before
+// the session can expire (Z5).
+func TestDisconnectedBeforeExpired(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second, "n2:7404")
+		w, events := dial(t, c, "w", 6*time.Second, "n3:7404")
+		await(t, events, zookeeper.StateHasSession)
+		must[string](t)(w.Create("/mine", nil, zookeeper.FlagEphemeral, open))
+		must[string](t)(z.Sync("/"))
+		there, _, gone, err := z.ExistsW("/mine")
+		if err != nil || !there {
+			t.Fatal(there, err)
+		}
+		for _, n := range []string{"n1", "n2"} {
+			apart(c, "n3", n)
+		}
+		await(t, events, zookeeper.StateDisconnected)
+		told := time.Now()
+		if e := <-gone; e.Type != zookeeper.EventNodeDeleted {
+			t.Errorf("%+v", e)
+		}
+		if time.Since(told) <= 0 {
+			t.Error("the client was told after its session had expired")
+		}
+	})
+}
+
+// TestOneSessionForBothWorlds: a session of such a client is a session, and its tree the tree.
+func TestOneSessionForBothWorlds(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 12*time.Second)
+		found, err := sdk(t, c, "sdk").Get(t.Context(), session.ID(z.SessionID()))
+		if err != nil || found.Session.Timeout != 14*time.Second {
+			t.Errorf("%+v %v: want a timeout of 7/6 of what was asked", found, err)
+		}
+		must[string](t)(z.Create("/shared", []byte("zk"), 0, open))
+		s := c.Session(sdk(t, c, "sdk2"), 10*time.Second)
+		if e, err := s.Tree().Get(t.Context(), "/shared"); err != nil || string(e.Data) != "zk" {
+			t.Errorf("%+v %v", e, err)
+		}
+	})
+}
+
+// TestClose: a closeSession is answered when the session has ended, with what it owned, and the connection ends.
+func TestClose(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second, "n1:7404")
+		n, err := c.Host("raw").Dial(t.Context(), "n1:7404")
+		if err != nil {
+			t.Fatal(err)
+		}
+		connect := append([]byte{0, 0, 0, 44}, make([]byte, 44)...)
+		connect[4+4+8+2], connect[4+4+8+4+8+3] = 0x27, 16
+		_, _ = n.Write(slices.Concat(connect, []byte{0, 0, 0, 8, 0, 0, 0, 7, 0xff, 0xff, 0xff, 0xf5}))
+		answer, err := io.ReadAll(n)
+		if err != nil || len(answer) != 4+36+4+16 {
+			t.Fatalf("% x %v: want the answers to a connect and to a close", answer, err)
+		}
+		if reply := answer[4+36+4:]; !bytes.Equal(reply[:4], []byte{0, 0, 0, 7}) ||
+			!bytes.Equal(reply[12:], []byte{0, 0, 0, 0}) {
+			t.Errorf("the reply is % x", reply)
+		}
+		id := session.ID(binary.BigEndian.Uint64(answer[4+8:]))
+		found, err := sdk(t, c, "sdk").Get(t.Context(), id)
+		if err != nil || found.Certificate == nil || found.Certificate.Cause != session.CauseClosed {
+			t.Errorf("session %v: %+v %v", id, found, err)
+		}
+		if _, _, err := z.Get("/"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWords: each word is answered as monitoring reads it, and others are not executed.
+func TestWords(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		served(t, c, "z", 10*time.Second, "n1:7404")
+		ask := func(word string) string {
+			n, err := c.Host("monitor").Dial(t.Context(), "n1:7404")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = n.Close() }()
+			_, _ = n.Write([]byte(word))
+			answer, _ := io.ReadAll(n)
+			return string(answer)
+		}
+		for word, want := range map[string]string{
+			"ruok": "imok", "srvr": "Mode: ", "stat": "Clients:\n /", "mntr": "zk_znode_count\t", "cons": "sid=0x",
+			"conf": "minSessionTimeout=", "dump": "SessionTracker dump:", "envi": "zookeeper.version=3.", "isro": "rw",
+			"wchs": "Total watches:",
+		} {
+			if got := ask(word); !strings.Contains(got, want) {
+				t.Errorf("%s: %q, want %q in it", word, got, want)
+			}
+		}
+		if len(words()) != 10 {
+			t.Errorf("%d words: the test knows 10", len(words()))
+		}
+	})
+}
+
+// TestHostile: what is no request ends the connection, and harms nobody else.
+func TestHostile(t *testing.T) {
+	connect := append([]byte{0, 0, 0, 44}, make([]byte, 44)...)
+	connect[4+4+8+2] = 0x27 // a timeout of some seconds
+	connect[4+4+8+4+8+3] = 16
+	frame := func(body ...byte) []byte { return append([]byte{0, 0, 0, byte(len(body))}, body...) }
+	op := func(code byte) []byte { return frame(0, 0, 0, 1, 0, 0, 0, code) }
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second, "n1:7404")
+		for _, one := range []struct {
+			name  string
+			sent  []byte
+			wants []byte // in the last bytes of the answer
+		}{
+			{"a frame that is too long", []byte{0, 16, 0, 0}, nil},
+			{"a negative length", []byte{0xff, 0xff, 0xff, 0xff}, nil},
+			{"half a connect", connect[:20], nil},
+			{"nothing", nil, nil},
+			{"a connect that is too short", frame(0, 0, 0, 0), nil},
+			{"an unknown operation", slices.Concat(connect, op(99)), []byte{0xff, 0xff, 0xff, 0xfa}},
+			{"deleteContainer (W-23)", slices.Concat(connect, op(20)), []byte{0xff, 0xff, 0xff, 0xfa}},
+			{
+				"check alone", slices.Concat(connect, frame(0, 0, 0, 1, 0, 0, 0, 13, 0, 0, 0, 1, '/', 0, 0, 0, 0)),
+				[]byte{0xff, 0xff, 0xff, 0xfa},
+			},
+			{
+				"createSession (N-41)", slices.Concat(connect, frame(0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf6, 0, 0x7f, 0, 0)),
+				[]byte{0xff, 0xff, 0xff, 0xfa},
+			},
+			{
+				"a string that claims 2 GiB", slices.Concat(connect, frame(0, 0, 0, 1, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff)),
+				[]byte{0xff, 0xff, 0xff, 0xfb},
+			},
+			{"an empty frame", slices.Concat(connect, frame()), nil},
+		} {
+			n, err := c.Host("stranger").Dial(t.Context(), "n1:7404")
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			_, _ = n.Write(one.sent)
+			answer, _ := io.ReadAll(n)
+			_ = n.Close()
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("%s: the connection lived for %v", one.name, took)
+			}
+			if !bytes.HasSuffix(answer, one.wants) {
+				t.Errorf("%s: the answer ends with % x, want % x", one.name, answer[max(0, len(answer)-16):], one.wants)
+			}
+		}
+		if _, _, err := z.Get("/"); err != nil {
+			t.Errorf("another client: %v", err)
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package zk
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"holdfast/session"
+	"holdfast/transport/gate"
+	"holdfast/tree"
+)
+
+// Reasons for which a connection ends.
+var (
+	errStopping  = errors.New("the node is stopping")
+	errClosed    = errors.New("the client has closed its session")
+	errMoved     = errors.New("the session was resumed through another connection")
+	errGone      = errors.New("the session has ended")
+	errLost      = errors.New("events of its watches are lost")
+	errUnproven  = errors.New("no touch of the session was confirmed in time")
+	errReadOnly  = errors.New("the node has become read-only")
+	errRefused   = errors.New("refused")
+	errSlow      = errors.New("its client takes no answers, or the node takes no requests")
+	errNoConnect = errors.New("no session was asked for")
+)
+
+// conn is one connection of a client. Its reader runs in the goroutine that called run.
+type conn struct {
+	server *Server
+	net    net.Conn
+	caller gate.Caller
+	link   session.Connection
+	tree   session.TreeConnection
+	// What follows is set by the handshake and does not change: the session, the timeout that it has (T) and the one
+	// that the client was told (P), both of Z4.
+	token           session.Token
+	instance        uint64
+	timeout, period time.Duration
+	began           time.Time
+
+	line line
+	out  out
+
+	mu         sync.Mutex
+	principals []tree.Principal // guarded by mu
+	why        error            // the first reason to end. guarded by mu
+	// shown is the session once there is one, for four-letter words. guarded by mu
+	shown struct {
+		id      session.ID
+		timeout time.Duration
+	}
+}
+
+func newConn(s *Server, n net.Conn) *conn {
+	c := &conn{server: s, net: n, began: time.Now(), caller: gate.Caller{Address: gate.AddressOf(n.RemoteAddr())}}
+	c.line.conn, c.out.conn = c, c
+	return c
+}
+
+// run serves the connection until it ends.
+func (c *conn) run() {
+	c.server.stats.connections.Add(1)
+	defer c.server.stats.connections.Add(-1)
+	err := c.serve()
+	c.end(err)
+	c.out.wait()
+	if c.tree != nil {
+		c.tree.Close()
+	}
+	if c.link != nil {
+		c.link.Disconnect()
+	}
+	c.mu.Lock()
+	why := c.why
+	c.mu.Unlock()
+	if c.server.cfg.Logger != nil {
+		c.server.cfg.Logger.Debug("a ZooKeeper client's connection has ended", "address", c.net.RemoteAddr().String(),
+			"session", c.token.ID.String(), "why", why)
+	}
+}
+
+// serve does the handshake and reads requests until the connection ends. It returns why.
+func (c *conn) serve() error {
+	request, err := c.first()
+	if err != nil {
+		return err
+	}
+	if err := c.connect(request); err != nil {
+		return err
+	}
+	return c.read()
+}
+
+// end ends the connection at once: what was not sent is dropped. The session lives on.
+func (c *conn) end(why error) {
+	c.mu.Lock()
+	first := c.why == nil
+	if first {
+		c.why = why
+	}
+	c.mu.Unlock()
+	c.out.stop()
+	c.line.stop()
+	_ = c.net.Close()
+}
+
+// endAfter ends the connection once everything that waits was sent.
+func (c *conn) endAfter(why error) {
+	c.mu.Lock()
+	if c.why == nil {
+		c.why = why
+	}
+	c.mu.Unlock()
+	c.line.stop()
+	c.out.finish()
+}
+
+// Gone ends the connection: its session has ended. What waits for the client is sent before (Z6).
+func (c *conn) Gone(session.Certificate) { c.endAfter(errGone) }
+
+// Moved ends the connection, unless it was this connection's own resume.
+func (c *conn) Moved(_ session.ID, _, instance uint64) {
+	if instance != c.instance {
+		c.endAfter(errMoved)
+	}
+}
+
+// MovedLocally is Moved for a local session.
+func (c *conn) MovedLocally(id session.ID, attachment, instance uint64) {
+	c.Moved(id, attachment, instance)
+}
+
+// Jeopardy is no news for such a client: it hears nothing while the promise is short (Z5). A read-only node closes the
+// connections of global sessions (Z9).
+func (c *conn) Jeopardy(time.Time, []string) {
+	if c.server.service.State().Mode == session.ModeReadOnly && !c.token.Local {
+		c.endAfter(errReadOnly)
+	}
+}
+
+// JeopardyEnded is no news either.
+func (c *conn) JeopardyEnded() {}
+
+// now returns the principals of the client.
+func (c *conn) who() []tree.Principal {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.principals
+}

@@ -1,0 +1,122 @@
+package zk
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"holdfast/zk/jute"
+)
+
+const (
+	// connectWait is how long a connection may be without a ConnectRequest (Z1).
+	connectWait = 10 * time.Second
+	headBytes   = 4
+	// readAhead is how much is read at a time once something has come.
+	readAhead = 8 << 10
+)
+
+// readBuffers are lent to connections that have something to read.
+var readBuffers = sync.Pool{New: func() any { return new([readAhead]byte) }} //nolint:gochecknoglobals // a pool
+
+// frames reads frames. Between frames it holds no buffer.
+type frames struct {
+	from io.Reader
+	head [headBytes]byte
+	// lent is nil while nothing has come. What was read ahead is lent[at:end].
+	lent    *[readAhead]byte
+	at, end int
+}
+
+// next returns the next frame, which the caller owns. word is told what a connection begins with, if it is not nil: a
+// four-letter word stands where a frame's length is (H-01).
+func (f *frames) next(word func(head [headBytes]byte) bool) ([]byte, error) {
+	if err := f.read(f.head[:]); err != nil {
+		return nil, err
+	}
+	if word != nil && word(f.head) {
+		return nil, io.EOF
+	}
+	n := int32(binary.BigEndian.Uint32(f.head[:])) //nolint:gosec // two's complement on the wire
+	if n < 0 || n > jute.MaxFrame {
+		return nil, fmt.Errorf("a frame of %d bytes: must be 0 to %d", n, jute.MaxFrame)
+	}
+	frame := make([]byte, n)
+	if err := f.read(frame); err != nil {
+		return nil, err
+	}
+	if f.at == f.end {
+		f.giveBack()
+	}
+	return frame, nil
+}
+
+// read fills p. The head of a frame is waited for without a buffer.
+func (f *frames) read(p []byte) error {
+	for len(p) > 0 {
+		if f.at < f.end {
+			n := copy(p, f.lent[f.at:f.end])
+			f.at, p = f.at+n, p[n:]
+			continue
+		}
+		if f.lent == nil && len(p) <= headBytes || len(p) >= readAhead {
+			n, err := f.from.Read(p)
+			if n > 0 {
+				p = p[n:]
+				continue
+			}
+			return err
+		}
+		if f.lent == nil {
+			f.lent = readBuffers.Get().(*[readAhead]byte) //nolint:errcheck // the pool has nothing else
+		}
+		n, err := f.from.Read(f.lent[:])
+		if f.at, f.end = 0, n; n == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveBack returns the buffer.
+func (f *frames) giveBack() {
+	if f.lent != nil {
+		readBuffers.Put(f.lent)
+		f.lent, f.at, f.end = nil, 0, 0
+	}
+}
+
+// first reads the ConnectRequest, or answers a four-letter word.
+func (c *conn) first() (jute.ConnectRequest, error) {
+	if err := c.net.SetReadDeadline(c.began.Add(connectWait)); err != nil {
+		return jute.ConnectRequest{}, err
+	}
+	f := &c.line.frames
+	f.from = c.net
+	frame, err := f.next(c.word)
+	if err != nil {
+		return jute.ConnectRequest{}, fmt.Errorf("%w: %w", errNoConnect, err)
+	}
+	return jute.ParseConnect(frame)
+}
+
+// read takes requests until the connection ends. A client that is silent for its timeout is gone: its connection ends,
+// and the cluster judges its session.
+func (c *conn) read() error {
+	f := &c.line.frames
+	defer f.giveBack()
+	for {
+		if err := c.net.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
+			return err
+		}
+		frame, err := f.next(nil)
+		if err != nil {
+			return err
+		}
+		if err := c.take(frame); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package zk
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"holdfast/session"
+	"holdfast/transport/gate"
+	"holdfast/tree"
+	"holdfast/zk/jute"
+)
+
+// handshakeWait bounds an open or a resume: the client tries another server when it hears nothing for its timeout.
+const handshakeWait = 30 * time.Second
+
+// connect gives the client a session: a new one, or the one that it names (H-10 to H-16).
+func (c *conn) connect(r jute.ConnectRequest) error {
+	var err error
+	if c.principals, err = c.principalsOfConnection(); err != nil {
+		return err
+	}
+	if c.link, err = c.server.service.Connect(c); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.server.ctx, handshakeWait)
+	defer cancel()
+	c.instance = randomBits()
+	kind := gate.Opens
+	if r.SessionID != 0 {
+		kind = gate.Resumes
+	}
+	if err = c.server.cfg.Gate.Admit(time.Now(), kind, 1, c.caller); err != nil {
+		return err
+	}
+	var grant session.Grant
+	if kind == gate.Opens {
+		grant, err = c.open(ctx, r)
+	} else {
+		grant, err = c.resume(ctx, r)
+	}
+	if err != nil {
+		c.server.cfg.Gate.Unserved(time.Now(), kind, 1, c.caller, err)
+		if isGone(err) {
+			c.server.stats.expired.Add(1)
+			_, _ = c.net.Write(jute.ConnectResponse{HasReadOnly: r.HasReadOnly}.Frame())
+		}
+		return fmt.Errorf("connecting: %w", err)
+	}
+	return c.welcome(r, grant)
+}
+
+// welcome begins the tree's part and answers the handshake.
+func (c *conn) welcome(r jute.ConnectRequest, grant session.Grant) error {
+	c.token, c.timeout = grant.Token, grant.Session.Timeout
+	c.period = toldTimeout(c.timeout)
+	c.line.begin(grant.Applied)
+	c.tree = c.link.Tree(c.who(), c.out.poke)
+	c.mu.Lock()
+	c.shown.id, c.shown.timeout = c.token.ID, c.period
+	c.mu.Unlock()
+	c.server.stats.opened.Add(1)
+	answer := jute.ConnectResponse{
+		Timeout: int32(c.period.Milliseconds()), SessionID: int64(c.token.ID), //nolint:gosec // at most hours; bits
+		Password: c.token.Credential, HasReadOnly: r.HasReadOnly, ReadOnly: c.token.Local,
+	}
+	c.out.begin(answer.Frame())
+	return nil
+}
+
+// open opens a session for a client that asks for P: of 7P/6, so that P is what the client may be told (Z4).
+func (c *conn) open(ctx context.Context, r jute.ConnectRequest) (session.Grant, error) {
+	asked := time.Duration(max(r.Timeout, 0)) * time.Millisecond
+	o := session.OpenRequest{
+		Timeout: max(asked*7/6, time.Millisecond), MS: session.MS(time.Now()), Instance: c.instance,
+		Local: r.ReadOnly && c.server.service.State().Mode == session.ModeReadOnly,
+	}
+	_, _ = rand.Read(o.RequestID[:])
+	return c.link.Open(ctx, o)
+}
+
+// resume moves a session here. The client has no attachment to show. So the Move names the newest one that this node
+// knows, and is made again if there is a newer one, as long as the client is there (Z2).
+func (c *conn) resume(ctx context.Context, r jute.ConnectRequest) (session.Grant, error) {
+	t := session.Token{ID: session.ID(r.SessionID)} //nolint:gosec // the bits of an id
+	if copy(t.Credential[:], r.Password) != len(t.Credential) || len(r.Password) != len(t.Credential) {
+		return session.Grant{}, session.ErrBadCredential
+	}
+	seen := tree.Stamp(max(r.LastZxidSeen, 0)).Index() //nolint:gosec // not negative
+	for attempt := uint64(1); ; attempt++ {
+		found, err := c.server.service.Find(ctx, t.ID, session.ReadOptions{Seen: seen})
+		if err != nil {
+			return session.Grant{}, err
+		}
+		t.Attachment, t.Local = found.Session.Attachment, found.Session.Local
+		grant, err := c.link.Resume(ctx, session.ResumeRequest{
+			Token: t, Instance: c.instance, Attempt: attempt, Seen: seen,
+		})
+		if err == nil || !errors.Is(err, session.ErrMoved) && !errors.Is(err, session.ErrClosing) {
+			return grant, err
+		}
+		if err := pause(ctx, resumePause); err != nil {
+			return session.Grant{}, err
+		}
+	}
+}
+
+// resumePause is how long a resume waits before it looks again, when its session was moved or is being closed.
+const resumePause = 20 * time.Millisecond
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// isGone reports whether a client is told that its session is gone: what [session.Service.Find] says after a good round
+// (Z3). A wrong password gets the same answer. An id that may be another node's local session gets none.
+func isGone(err error) bool {
+	if expired := (*session.ExpiredError)(nil); errors.As(err, &expired) {
+		return expired.LocalTo == 0
+	}
+	return errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrBadCredential)
+}
+
+// toldTimeout returns what a client is told of a timeout: 6T/7, in whole milliseconds (Z4).
+func toldTimeout(timeout time.Duration) time.Duration {
+	return (timeout * 6 / 7).Truncate(time.Millisecond)
+}
+
+func randomBits() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return max(binary.BigEndian.Uint64(b[:]), 1)
+}

@@ -1,0 +1,140 @@
+package zk
+
+import (
+	"errors"
+	"fmt"
+
+	"holdfast/session"
+	"holdfast/tree"
+	"holdfast/zk/jute"
+)
+
+// requestOf reads a frame and says what is to be done about it. It answers those at once that keep no order, and
+// returns nil for them.
+func (c *conn) requestOf(frame []byte) (*request, error) {
+	parsed, err := jute.ParseRequest(frame)
+	var body *jute.BodyError
+	if err != nil && !errors.As(err, &body) {
+		return nil, err // too short for its header (N-46)
+	}
+	r := &request{Request: parsed, bytes: len(frame)}
+	if err != nil {
+		c.refuseAnd(r, jute.MarshallingError, err)
+		return r, nil
+	}
+	if parsed.Op == jute.Ping {
+		c.out.reply(small{xid: parsed.Xid})
+		return nil, nil //nolint:nilnil // answered
+	}
+	if prepare := handlers[parsed.Op]; prepare != nil {
+		prepare(c, r)
+		return r, nil
+	}
+	c.refuseAnd(r, jute.Unimplemented, fmt.Errorf("%v is not served", parsed.Op)) // N-40, N-42
+	return r, nil
+}
+
+// handlers say how each operation is served (Z1).
+//
+//nolint:gochecknoglobals // a table
+var handlers = map[jute.Op]func(c *conn, r *request){
+	jute.Create: prepareWrite, jute.Create2: prepareWrite, jute.CreateContainer: prepareWrite,
+	jute.CreateTTL: prepareWrite, jute.Delete: prepareWrite, jute.SetData: prepareWrite,
+	jute.SetACL: prepareWrite, jute.Multi: prepareMulti,
+
+	jute.Exists: prepareExists, jute.GetData: prepareGetData, jute.GetACL: prepareGetACL,
+	jute.GetChildren: prepareChildren, jute.GetChildren2: prepareChildren,
+	jute.GetEphemerals: prepareEphemerals, jute.GetChildrenNumber: prepareNumber,
+	jute.MultiRead: prepareMultiRead, jute.Sync: prepareSync,
+
+	jute.SetWatches: prepareSetWatches, jute.SetWatches2: prepareSetWatches,
+	jute.AddWatch: prepareAddWatch, jute.RemoveWatches: prepareRemoveWatches,
+	jute.CheckWatches: prepareCheckWatches,
+
+	jute.Auth: prepareAuth, jute.WhoAmI: prepareWhoAmI, jute.CloseSession: prepareClose,
+	jute.Reconfig: func(c *conn, r *request) { c.refuse(r, jute.ReconfigDisabled) },
+	jute.SASL:     func(c *conn, r *request) { c.refuseAnd(r, jute.AuthFailed, errRefused) },
+}
+
+// errInTurn is what the node is told of a request that is answered in its turn without it.
+var errInTurn = errors.New("answered by the front end")
+
+// inTurn makes a request that is answered when its turn comes, without the node.
+func (c *conn) inTurn(r *request, reply func(zxid int64) *jute.Encoder) {
+	r.begin = func(_ *request, key uint64) error { return c.tree.Refuse(key, c.token.ID, 0, errInTurn) }
+	r.answer = func(_ *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
+		if !errors.Is(a.Err, errInTurn) {
+			return nil, false, a.Err
+		}
+		return reply(int64(a.Stamp)), false, nil //nolint:gosec // stamps are positive
+	}
+}
+
+// refuse makes a request that is refused in its turn.
+func (c *conn) refuse(r *request, code jute.Code) {
+	c.inTurn(r, func(zxid int64) *jute.Encoder { return jute.Reply(r.Xid, zxid, code) })
+}
+
+// refuseAnd makes a request that is refused in its turn, and ends the connection.
+func (c *conn) refuseAnd(r *request, code jute.Code, why error) {
+	c.server.stats.refused.Add(1)
+	r.order = lastOf
+	c.inTurn(r, func(int64) *jute.Encoder {
+		c.mu.Lock()
+		if c.why == nil {
+			c.why = why
+		}
+		c.mu.Unlock()
+		c.out.finishNow()
+		return jute.Reply(r.Xid, zxidOf(code), code)
+	})
+}
+
+// zxidOf returns the zxid of a reply that ends the connection (N-17).
+func zxidOf(code jute.Code) int64 {
+	if code == jute.AuthFailed {
+		return 0
+	}
+	return -1
+}
+
+// prepareClose ends the session. It waits for what the client asked before (G7).
+func prepareClose(c *conn, r *request) {
+	r.order = alone
+	r.begin = func(_ *request, key uint64) error {
+		go func() {
+			if err := c.link.Close(c.server.ctx, c.token); err != nil && !errors.Is(err, session.ErrExpired) {
+				c.end(fmt.Errorf("closing the session: %w", err))
+				return
+			}
+			c.out.closed(r.Xid)
+		}()
+		return nil
+	}
+}
+
+// codeOf returns the code of a refusal; false for what ends the connection, which the client sees as a lost connection
+// (Z6).
+func codeOf(err error) (jute.Code, bool) {
+	var refused *tree.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return codes[refused.Code], true
+	case errors.Is(err, session.ErrInvalid):
+		return jute.BadArguments, true
+	case errors.Is(err, session.ErrReadOnly):
+		return jute.NotReadOnly, true
+	case errors.Is(err, session.ErrLimit):
+		return jute.Throttled, true
+	default:
+		return 0, false
+	}
+}
+
+//nolint:gochecknoglobals // a table
+var codes = map[tree.Code]jute.Code{
+	tree.NoNode: jute.NoNode, tree.NoParent: jute.NoNode, tree.NodeExists: jute.NodeExists,
+	tree.NotEmpty: jute.NotEmpty, tree.BadVersion: jute.BadVersion, tree.EphemeralParent: jute.EphemeralParent,
+	tree.NoPermission: jute.NoAuth, tree.OverQuota: jute.QuotaExceeded, tree.OverLimit: jute.QuotaExceeded,
+	tree.Reserved: jute.BadArguments,
+}

@@ -1,0 +1,176 @@
+package zk
+
+import (
+	"holdfast/session"
+	"holdfast/tree"
+	"holdfast/zk/jute"
+)
+
+// returning reports whether the client's watches are being brought back: what is told now was missed, and has no zxid
+// (Z7).
+func (l *line) returning() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held != nil && (l.held.Op == jute.SetWatches || l.held.Op == jute.SetWatches2)
+}
+
+// prepareSetWatches brings back the watches of a client that was away (W-07).
+func prepareSetWatches(c *conn, r *request) {
+	b := r.Body.(jute.SetWatchesRequest) //nolint:errcheck,forcetypeassert // the codec's own table
+	var all []tree.WatchSpec
+	for _, of := range []struct {
+		paths []string
+		kind  tree.WatchKind
+	}{
+		{b.Data, tree.WatchData},
+		{b.Exist, tree.WatchExists},
+		{b.Child, tree.WatchChild},
+		{b.Persistent, tree.WatchPersistent},
+		{b.Recursive, tree.WatchRecursive},
+	} {
+		for _, path := range of.paths {
+			if tree.CheckPath(path) != nil {
+				c.refuse(r, jute.BadArguments)
+				return
+			}
+			all = append(all, tree.WatchSpec{Path: path, Kind: of.kind})
+		}
+	}
+	since := tree.Stamp(max(b.Zxid, 0)) //nolint:gosec // not negative
+	c.addWatches(r, all, since, func(*jute.Encoder) {})
+}
+
+// prepareAddWatch adds a lasting watch.
+func prepareAddWatch(c *conn, r *request) {
+	b := r.Body.(jute.TypeRequest) //nolint:errcheck,forcetypeassert // the codec's own table
+	kind, ok := map[int32]tree.WatchKind{
+		jute.ModePersistent: tree.WatchPersistent, jute.ModeRecursive: tree.WatchRecursive,
+	}[b.Type]
+	if !ok || tree.CheckPath(b.Path) != nil {
+		c.refuse(r, jute.BadArguments)
+		return
+	}
+	c.addWatches(r, []tree.WatchSpec{{Path: b.Path, Kind: kind}}, 0, func(e *jute.Encoder) { e.Int(int32(jute.OK)) })
+}
+
+// addWatches makes a request that adds watches, as many at a time as the node takes.
+func (c *conn) addWatches(r *request, all []tree.WatchSpec, since tree.Stamp, reply func(e *jute.Encoder)) {
+	if len(all) == 0 {
+		c.inTurn(r, func(zxid int64) *jute.Encoder {
+			e := jute.Reply(r.Xid, zxid, jute.OK)
+			reply(e)
+			return e
+		})
+		return
+	}
+	r.order = alone
+	r.begin = func(r *request, key uint64) error {
+		part := all[:min(len(all), tree.MaxWatches)]
+		all = all[len(part):]
+		return c.tree.AddWatches(session.TreeAddition{
+			Key: key, Bytes: r.bytes + watchBytes*len(part), Addition: tree.Addition{Watches: part, Since: since},
+		})
+	}
+	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
+		code, err := codeOfAnswer(a)
+		if err != nil {
+			return nil, false, err
+		}
+		if code == jute.OK && len(all) > 0 {
+			return nil, true, c.line.hand(r, r.begin)
+		}
+		e := jute.Reply(r.Xid, int64(a.Stamp), code) //nolint:gosec // stamps are positive
+		if code == jute.OK {
+			reply(e)
+		}
+		return e, false, nil
+	}
+}
+
+// watchBytes is about what a watch takes while it waits to be added, besides its path.
+const watchBytes = 64
+
+// kindsOf returns the kinds of watches of a watcher type (N-22); nil if there is no such type.
+func kindsOf(watcher int32) []tree.WatchKind {
+	switch watcher {
+	case jute.ChildrenWatcher:
+		return []tree.WatchKind{tree.WatchChild}
+	case jute.DataWatcher:
+		return []tree.WatchKind{tree.WatchData, tree.WatchExists}
+	case jute.AnyWatcher:
+		return []tree.WatchKind{
+			tree.WatchData, tree.WatchExists, tree.WatchChild, tree.WatchPersistent, tree.WatchRecursive,
+		}
+	case jute.PersistentWatch:
+		return []tree.WatchKind{tree.WatchPersistent}
+	case jute.RecursiveWatch:
+		return []tree.WatchKind{tree.WatchRecursive}
+	default:
+		return nil
+	}
+}
+
+// prepareRemoveWatches removes watches, and is refused if there are none.
+func prepareRemoveWatches(c *conn, r *request) {
+	b := r.Body.(jute.TypeRequest) //nolint:errcheck,forcetypeassert // the codec's own table
+	kinds := kindsOf(b.Type)
+	if kinds == nil || tree.CheckPath(b.Path) != nil {
+		c.refuse(r, jute.BadArguments)
+		return
+	}
+	specs := make([]tree.WatchSpec, len(kinds))
+	for i, kind := range kinds {
+		specs[i] = tree.WatchSpec{Path: b.Path, Kind: kind}
+	}
+	r.order = alone
+	r.begin = func(_ *request, key uint64) error { return c.tree.RemoveWatches(key, specs) }
+	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
+		code, err := codeOfAnswer(a)
+		if err != nil {
+			return nil, false, err
+		}
+		if code == jute.OK && a.Removed == 0 {
+			code = jute.NoWatcher
+		}
+		return jute.Reply(r.Xid, int64(a.Stamp), code), false, nil //nolint:gosec // stamps are positive
+	}
+}
+
+// prepareCheckWatches asks whether there is such a watch. The node keeps no list that could be asked: each kind is
+// removed, and added again as from the moment of its removal if it was there, so that nothing is missed.
+func prepareCheckWatches(c *conn, r *request) {
+	b := r.Body.(jute.TypeRequest) //nolint:errcheck,forcetypeassert // the codec's own table
+	kinds := kindsOf(b.Type)
+	if kinds == nil || tree.CheckPath(b.Path) != nil {
+		c.refuse(r, jute.BadArguments)
+		return
+	}
+	r.order = alone
+	at, found := 0, false
+	spec := func() []tree.WatchSpec { return []tree.WatchSpec{{Path: b.Path, Kind: kinds[at]}} }
+	remove := func(_ *request, key uint64) error { return c.tree.RemoveWatches(key, spec()) }
+	adding := false
+	r.begin = remove
+	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
+		code, err := codeOfAnswer(a)
+		if err != nil || code != jute.OK {
+			return jute.Reply(r.Xid, int64(a.Stamp), code), false, err //nolint:gosec // stamps are positive
+		}
+		if !adding && a.Removed > 0 {
+			found, adding = true, true
+			return nil, true, c.line.hand(r, func(r *request, key uint64) error {
+				return c.tree.AddWatches(session.TreeAddition{
+					Key: key, Bytes: r.bytes + watchBytes, Addition: tree.Addition{Watches: spec(), Since: a.Stamp},
+				})
+			})
+		}
+		adding = false
+		if at++; at < len(kinds) {
+			return nil, true, c.line.hand(r, remove)
+		}
+		if !found {
+			code = jute.NoWatcher
+		}
+		return jute.Reply(r.Xid, int64(a.Stamp), code), false, nil //nolint:gosec // stamps are positive
+	}
+}

@@ -1,0 +1,108 @@
+package zk
+
+import (
+	"crypto/sha1" //nolint:gosec // ZooKeeper's digests
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"holdfast/transport/secure"
+	"holdfast/tree"
+	"holdfast/zk/jute"
+)
+
+// principalsOfConnection returns whom the node vouches for before the client has said anything (P1): its address, and
+// the subject of its certificate.
+func (c *conn) principalsOfConnection() ([]tree.Principal, error) {
+	var all []tree.Principal
+	if ap, err := netip.ParseAddrPort(addressOf(c.net)); err == nil {
+		all = append(all, tree.Principal{Scheme: tree.IP, ID: ap.Addr().Unmap().WithZone("").String()})
+	}
+	if certificate := secure.PeerCertificate(c.net); certificate != nil {
+		all = append(all, tree.Principal{Scheme: tree.X509, ID: certificate.Subject.String()})
+	}
+	return all, tree.CheckPrincipals(all)
+}
+
+func addressOf(n net.Conn) string {
+	if a := n.RemoteAddr(); a != nil {
+		return a.String()
+	}
+	return ""
+}
+
+// prepareAuth says who the client is, for what it asks from then on.
+func prepareAuth(c *conn, r *request) {
+	b := r.Body.(jute.AuthRequest) //nolint:errcheck,forcetypeassert // the codec's own table
+	all := c.who()
+	switch b.Scheme {
+	case tree.Digest:
+		all = withDigest(all, string(b.Auth), c.server.cfg.Super)
+	case tree.IP: // it is one already
+	case tree.X509:
+		if !slices.ContainsFunc(all, func(p tree.Principal) bool { return p.Scheme == tree.X509 }) {
+			all = nil
+		}
+	default:
+		all = nil
+	}
+	if all == nil || tree.CheckPrincipals(all) != nil {
+		c.server.stats.unauthentic.Add(1)
+		c.refuseAnd(r, jute.AuthFailed, fmt.Errorf("%w: authentication as %q", errRefused, shown(b.Scheme)))
+		return
+	}
+	c.mu.Lock()
+	c.principals = all
+	c.mu.Unlock()
+	c.tree.SetPrincipals(all)
+	c.inTurn(r, func(int64) *jute.Encoder { return jute.Reply(r.Xid, 0, jute.OK) })
+}
+
+func shown(text string) string {
+	const most = 32
+	if len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
+}
+
+// withDigest adds the principal of a NAME:PASSWORD; nil if it is none.
+func withDigest(all []tree.Principal, credentials, super string) []tree.Principal {
+	name, _, ok := strings.Cut(credentials, ":")
+	if !ok || name == "" {
+		return nil
+	}
+	hash := sha1.Sum([]byte(credentials)) //nolint:gosec // ZooKeeper's digests
+	digest := name + ":" + base64.StdEncoding.EncodeToString(hash[:])
+	add := tree.Principal{Scheme: tree.Digest, ID: digest}
+	if slices.Contains(all, add) {
+		return all
+	}
+	all = append(slices.Clone(all), add)
+	if super != "" && subtle.ConstantTimeCompare([]byte(digest), []byte(super)) == 1 {
+		all = append(all, tree.Principal{Scheme: tree.Super})
+	}
+	return all
+}
+
+// prepareWhoAmI tells the client whom the node vouches for: of a digest its name.
+func prepareWhoAmI(c *conn, r *request) {
+	c.inTurn(r, func(zxid int64) *jute.Encoder {
+		all := c.who()
+		e := jute.Reply(r.Xid, zxid, jute.OK)
+		e.Int(int32(len(all))) //nolint:gosec // at most some
+		for _, p := range all {
+			user := p.ID
+			if p.Scheme == tree.Digest {
+				user, _, _ = strings.Cut(p.ID, ":")
+			}
+			e.String(p.Scheme)
+			e.String(user)
+		}
+		return e
+	})
+}

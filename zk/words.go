@@ -1,0 +1,201 @@
+package zk
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/session"
+	"holdfast/tree"
+)
+
+// Version is the release of ZooKeeper whose protocol is served, as clients parse it.
+const Version = "3.9.0"
+
+// Standing is what four-letter words tell of a node.
+type Standing struct {
+	// Release is the node's own version.
+	Release string
+	Leads   bool
+	// Members is how many nodes the cluster has.
+	Members int
+	// Entries, Ephemerals, Bytes and Watches are those of the tree, Sessions those of the cluster.
+	Entries, Ephemerals, Bytes, Watches, Sessions int64
+	// DataDir, ClientPort and MaxConnections are settings.
+	DataDir, ClientPort    string
+	MaxConnections         int
+	MinTimeout, MaxTimeout time.Duration
+	Node                   session.Node
+}
+
+// words are the four-letter words that can be allowed. The others of ZooKeeper show what this project shows in
+// its own ways, or change something.
+//
+//nolint:gochecknoglobals // a table
+var words = map[string]func(s *Server, n *Standing) string{
+	"conf": (*Server).conf, "cons": (*Server).cons, "dump": (*Server).dump, "envi": (*Server).envi,
+	"isro": func(s *Server, _ *Standing) string { return s.mode("ro", "rw") },
+	"mntr": (*Server).mntr,
+	"ruok": func(*Server, *Standing) string { return "imok" },
+	"srvr": (*Server).srvr,
+	"stat": func(s *Server, n *Standing) string {
+		version, rest, _ := strings.Cut(s.srvr(n), "\n")
+		return version + "\nClients:\n" + s.cons(n) + "\n" + rest
+	},
+	"wchs": (*Server).wchs,
+}
+
+// Words returns all four-letter words that can be allowed.
+func Words() []string {
+	return []string{"conf", "cons", "dump", "envi", "isro", "mntr", "ruok", "srvr", "stat", "wchs"}
+}
+
+// CheckWords returns an error unless all are words that can be allowed.
+func CheckWords(all []string) error {
+	for _, w := range all {
+		if !slices.Contains(Words(), w) {
+			return fmt.Errorf("%q is no word that is answered", w)
+		}
+	}
+	return nil
+}
+
+// word answers a four-letter word, and reports whether the connection began with one (H-01).
+func (c *conn) word(head [headBytes]byte) bool {
+	name := string(head[:])
+	say := words[name]
+	if say == nil {
+		return false
+	}
+	text := name + " is not executed because it is not in the whitelist.\n"
+	if slices.Contains(c.server.cfg.Words, name) {
+		standing := c.server.cfg.Standing()
+		text = say(c.server, &standing)
+	}
+	_ = c.net.SetWriteDeadline(time.Now().Add(connectWait))
+	_, _ = c.net.Write([]byte(text))
+	return true
+}
+
+// mode returns one of two texts.
+func (s *Server) mode(readOnly, readWrite string) string {
+	if s.service.State().Mode == session.ModeReadOnly {
+		return readOnly
+	}
+	return readWrite
+}
+
+// role returns the node's part in the cluster, as ZooKeeper names it.
+func (s *Server) role(n *Standing) string {
+	role := "follower"
+	switch {
+	case n.Members == 1:
+		role = "standalone"
+	case n.Leads:
+		role = "leader"
+	}
+	return s.mode("read-only", role)
+}
+
+// version returns the version that clients parse, with the node's own behind it.
+func (n *Standing) version() string { return Version + "-holdfast-" + n.Release + ", built on unknown" }
+
+// zxid returns the newest index that the node has applied, as a stamp.
+func (s *Server) zxid() uint64 { return uint64(tree.StampAt(s.service.State().Index, 0)) }
+
+func (s *Server) srvr(n *Standing) string {
+	return fmt.Sprintf("Zookeeper version: %s\nLatency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\n"+
+		"Outstanding: %d\nZxid: 0x%x\nMode: %s\nNode count: %d\n",
+		n.version(), s.stats.requests.Load(), s.stats.replies.Load(), s.stats.connections.Load(), s.outstanding(),
+		s.zxid(), s.role(n), n.Entries)
+}
+
+// outstanding counts the requests that wait for the cluster.
+func (s *Server) outstanding() (n int) {
+	for _, c := range s.all() {
+		c.line.mu.Lock()
+		n += len(c.line.under) + len(c.line.waiting)
+		c.line.mu.Unlock()
+	}
+	return n
+}
+
+func (s *Server) mntr(n *Standing) string {
+	var b strings.Builder
+	for _, one := range []struct {
+		name  string
+		value any
+	}{
+		{"version", n.version()},
+		{"server_state", s.role(n)},
+		{"uptime", time.Since(s.began).Milliseconds()},
+		{"packets_received", s.stats.requests.Load()},
+		{"packets_sent", s.stats.replies.Load()},
+		{"num_alive_connections", s.stats.connections.Load()},
+		{"outstanding_requests", s.outstanding()},
+		{"znode_count", n.Entries},
+		{"watch_count", n.Watches},
+		{"ephemerals_count", n.Ephemerals},
+		{"approximate_data_size", n.Bytes},
+		{"global_sessions", n.Sessions},
+		{"auth_failed_count", s.stats.unauthentic.Load()},
+		{"max_client_cnxns", n.MaxConnections},
+	} {
+		fmt.Fprintf(&b, "zk_%s\t%v\n", one.name, one.value)
+	}
+	return b.String()
+}
+
+func (s *Server) envi(n *Standing) string {
+	return "Environment:\nzookeeper.version=" + n.version() + "\n"
+}
+
+func (s *Server) conf(n *Standing) string {
+	return fmt.Sprintf("clientPort=%s\ndataDir=%s\nmaxClientCnxns=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d\n"+
+		"serverId=%d\n", n.ClientPort, n.DataDir, n.MaxConnections, toldTimeout(n.MinTimeout).Milliseconds(),
+		toldTimeout(n.MaxTimeout).Milliseconds(), n.Node)
+}
+
+// cons lists the connections with a session.
+func (s *Server) cons(*Standing) string {
+	var b strings.Builder
+	for _, c := range s.all() {
+		id, timeout, received := c.seen()
+		if id == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, " /%s[1](queued=0,recved=%d,sent=%d,sid=0x%x,est=%d,to=%d)\n", addressOf(c.net), received,
+			c.out.sent.Load(), uint64(id), c.began.UnixMilli(), timeout.Milliseconds())
+	}
+	return b.String()
+}
+
+// dump lists the sessions of this node's connections. What the cluster knows of sessions is told by its own command
+// line, with the remaining time of each.
+func (s *Server) dump(*Standing) string {
+	ids := make([]session.ID, 0, 16)
+	for _, c := range s.all() {
+		if id, _, _ := c.seen(); id != 0 {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	var b strings.Builder
+	fmt.Fprintf(&b, "SessionTracker dump:\nSessions of this server's connections (%d):\n", len(ids))
+	for _, id := range ids {
+		fmt.Fprintf(&b, "0x%x\n", uint64(id))
+	}
+	return b.String()
+}
+
+func (s *Server) wchs(n *Standing) string {
+	return fmt.Sprintf("%d connections\nTotal watches:%d\n", s.stats.connections.Load(), n.Watches)
+}
+
+// seen returns what is shown of a connection; 0 before it has a session.
+func (c *conn) seen() (id session.ID, timeout time.Duration, received int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shown.id, c.shown.timeout, c.line.received.Load()
+}
