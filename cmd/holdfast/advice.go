@@ -89,6 +89,8 @@ func (t *target) advice(err error) string {
 	case errors.Is(err, session.ErrUnauthenticated):
 		return "Give a token with --auth-token-file or " + authTokenFileVariable + ". Is it in the node's auth_file, and " +
 			"has it not expired? \"holdfast auth token verify\" says so."
+	case errors.As(err, new(ledError)):
+		return "\"holdfast elect show NAME\" says who leads."
 	case errors.Is(err, recipes.ErrBusy):
 		return "\"holdfast lock show NAME\" says who holds a lock."
 	case errors.Is(err, session.ErrLagging):

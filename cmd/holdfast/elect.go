@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -57,21 +56,25 @@ code is 0 also when nobody leads.
 	return c.ofTree(cmd)
 }
 
+// ledError is a [recipes.ErrBusy] of an election.
+type ledError struct{ error }
+
+// Unwrap returns the cause.
+func (e ledError) Unwrap() error { return e.error }
+
 // campaign waits to lead, in the way that the flags say.
 func (c holds) campaign(ctx context.Context, f *underFlags, e *recipes.Election, value []byte) (held, error) {
+	campaign := e.Campaign
 	if f.tries() {
-		leader, err := limited(ctx, c.target, e.Leader)
-		switch {
-		case err == nil:
-			return held{}, fmt.Errorf("campaign: %s leads: %w", leader.Path, recipes.ErrBusy)
-		case !errors.Is(err, recipes.ErrNoLeader):
-			return held{}, err
-		}
-		bounded, cancel := c.target.bounded(ctx) // somebody may have come in between
+		campaign = e.TryCampaign
+		bounded, cancel := c.target.bounded(ctx)
 		defer cancel()
 		ctx = bounded
 	}
-	l, err := e.Campaign(ctx, value)
+	l, err := campaign(ctx, value)
+	if errors.Is(err, recipes.ErrBusy) {
+		return held{}, ledError{err}
+	}
 	if err != nil {
 		return held{}, err
 	}

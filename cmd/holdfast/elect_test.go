@@ -11,11 +11,13 @@ func TestElect(t *testing.T) {
 	first := startUnder(t, "elect", "echo $HOLDFAST_LOCK; cat", "--value", "10.0.0.7:80")
 	first.hears("/elections/job/candidate-0000000000")
 	code, _, stderr := execute(t, "", "elect", "job", "--wait", "0", "--", "true")
-	if code != exitFailed || !strings.Contains(stderr, "candidate-0000000000 leads: held by somebody else") {
+	if code != exitFailed || !strings.Contains(stderr, "held by somebody else") ||
+		!strings.Contains(stderr, "elect show") {
 		t.Errorf("--wait 0: exit code %d, %s", code, stderr)
 	}
 	code, _, stderr = execute(t, "", "elect", "job", "--wait", "50ms", "--", "true")
-	if code != exitFailed || !strings.Contains(stderr, "not free within --wait 50ms") {
+	if code != exitFailed || !strings.Contains(stderr, "not free within --wait 50ms") ||
+		!strings.Contains(stderr, "elect show") {
 		t.Errorf("--wait 50ms: exit code %d, %s", code, stderr)
 	}
 	var all []contenderView
@@ -35,6 +37,7 @@ func TestElect(t *testing.T) {
 	}
 	for args, says := range map[string]string{
 		"elect job true": "NAME -- COMMAND", "elect / -- true": "below /", "elect show": "one NAME",
+		"elect job sh -c true": `come after "--"`,
 	} {
 		if code, _, stderr := execute(t, "", strings.Fields(args)...); code != exitUsage ||
 			!strings.Contains(stderr, says) {

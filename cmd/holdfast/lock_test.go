@@ -199,7 +199,7 @@ func TestLocksAreShownAndBroken(t *testing.T) {
 	if want := "broken: " + all[0].Holder + ", token " + all[0].Token + "\n"; code != exitDone || stdout != want {
 		t.Errorf("exit code %d, %s, %s", code, stdout, stderr)
 	}
-	if said := first.ended(128 + 9); !strings.Contains(said, "killed sh") {
+	if said := first.ended(128 + 9); !strings.Contains(said, "removed by somebody else: killed sh") {
 		t.Errorf("got %s", said)
 	}
 	second.hears("runs")
@@ -208,6 +208,10 @@ func TestLocksAreShownAndBroken(t *testing.T) {
 	}
 	second.ends(0)
 	if code, _, stderr := execute(t, "", "lock", "break", "job", "--yes"); code != exitFailed ||
+		!strings.Contains(stderr, "nobody holds it") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	if code, _, stderr := execute(t, "", "lock", "break", "never", "--yes"); code != exitFailed ||
 		!strings.Contains(stderr, "nobody holds it") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
@@ -287,6 +291,8 @@ func TestLockUsage(t *testing.T) {
 		"lock job true":                         "NAME -- COMMAND",
 		"lock job --":                           "NAME -- COMMAND",
 		"lock job other -- true":                "NAME -- COMMAND",
+		"lock job sh -c true":                   `come after "--"`,
+		"lock ls --none":                        "unknown flag: --none\n",
 		"lock / -- true":                        "below /",
 		"lock a//b -- true":                     "a//b",
 		"lock job --wait -1s -- true":           "--wait",

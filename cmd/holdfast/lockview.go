@@ -114,8 +114,10 @@ func (c holds) lockShow() *cobra.Command {
 	return c.contendersShow(locksPath, "HOLDER", &cobra.Command{
 		Use: "show NAME", Short: "Show who holds a lock and who waits for it", Args: arg.One("NAME"),
 		Long: `Show who holds a lock and who waits for it, in their order. HOLDER is what each says of itself:
-"holdfast lock" gives host and process. A lock that lingers was held by a session that has expired,
-and is free after its lock-delay. The exit code is 0 also for a lock that nobody holds.
+"holdfast lock" gives host and process. SINCE is when each came, by the clock of the cluster's leader of
+then: a holder has held the lock since then, or since the one before it has gone. A lock that lingers
+was held by a session that has expired, and is free after its lock-delay. The exit code is 0 also for
+a lock that nobody holds.
 
 ` + nameHelp,
 	})
@@ -297,7 +299,7 @@ seen the next holder's token refuses the former one.
 // breakLock removes the entries of those who hold a lock.
 func (c holds) breakLock(ctx context.Context, t *client.Tree, path string, sure bool) error { //nolint:revive // a flag
 	all, _, err := c.contenders(ctx, t, path)
-	if err != nil {
+	if err != nil && !isRefused(err, tree.NoNode) {
 		return err
 	}
 	if len(all) == 0 {

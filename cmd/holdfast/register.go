@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"holdfast/client/recipes"
 	"holdfast/cmd/internal/arg"
 	"holdfast/cmd/internal/child"
+	"holdfast/tree"
 )
 
 const (
@@ -21,6 +24,8 @@ const (
 	servicesPath = "/services"
 	// memberVariable has the path of a service's entry.
 	memberVariable = "HOLDFAST_MEMBER"
+	// againAfter is the time between two attempts to register an instance whose entry was removed.
+	againAfter = time.Second
 )
 
 // registerFlags are the flags of register.
@@ -46,7 +51,8 @@ func (c holds) register() *cobra.Command {
 		},
 		Long: `Register an instance of a service, run its program, and take the registration back when the program
 ends. The registration belongs to a session. If that expires, because the cluster was out of reach,
-the command opens another one and registers the instance again; the program runs on.
+the command opens another one and registers the instance again; so it does when somebody has removed
+the instance's entry. The program runs on.
 
 SERVICE stands for the entry ` + servicesPath + `/SERVICE of the tree, unless it begins with a slash. An
 instance is an entry below it, whose data has address, labels and health in JSON. The program has
@@ -70,6 +76,7 @@ Signals and exit codes are as in "holdfast lock".`,
 			return r.run(cmd.Context(), args[1:])
 		},
 	}
+	explainFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.address, "address", "", "where to reach the instance")
 	flags.StringVar(&f.id, "id", "", "name of the instance among those of the service")
@@ -101,6 +108,9 @@ func (f *registerFlags) registration(c holds, path string) (*registration, error
 	if f.check != "" {
 		m.Health = recipes.Critical
 	}
+	if strings.Contains(m.ID, tree.Root) {
+		return nil, usage("--id %q: want a name without a slash", m.ID)
+	}
 	if _, err := below(path, m.ID); err != nil {
 		return nil, err
 	}
@@ -115,6 +125,8 @@ type registration struct {
 	family child.Family
 	// joined gets a value with the first registration.
 	joined chan struct{}
+	// stays are the calls of stay, one for each session.
+	stays sync.WaitGroup
 
 	mu      sync.Mutex
 	member  recipes.Member      // guarded by mu
@@ -143,6 +155,7 @@ func (r *registration) run(ctx context.Context, command []string) error {
 	}
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
+	defer r.stays.Wait()
 	defer all.Wait() // the registrar has closed the session then
 	defer stop()
 	ended := make(chan error, 1)
@@ -167,21 +180,55 @@ func (r *registration) join(ctx context.Context, e client.Establishment) error {
 	if e.Err != nil {
 		r.out.complain("holdfast: %s is registered again: %s\n", r.path, oneLine(e.Err))
 	}
+	present, err := r.enter(ctx, e.Session)
+	if err == nil {
+		r.stays.Go(func() { r.stay(context.WithoutCancel(ctx), e.Session, present) })
+	}
+	return err
+}
+
+// enter makes the instance's entry.
+func (r *registration) enter(ctx context.Context, s *client.Session) (*recipes.Membership, error) {
 	r.mu.Lock()
 	m := r.member
 	r.mu.Unlock()
-	present, err := recipes.NewGroup(e.Session.Tree(), r.path).Join(ctx, e.Session, m)
+	present, err := recipes.NewGroup(s.Tree(), r.path).Join(ctx, s, m)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failed = err; err != nil {
-		return err
+		return nil, err
 	}
 	r.present, r.told = present, m.Health
 	select {
 	case r.joined <- struct{}{}:
 	default:
 	}
-	return nil
+	return present, nil
+}
+
+// stay registers the instance again when somebody has removed its entry, as long as the session lives.
+func (r *registration) stay(ctx context.Context, s *client.Session, present *recipes.Membership) {
+	for said := false; s.Err() == nil; {
+		<-present.Done()
+		if !errors.Is(present.Err(), recipes.ErrBroken) {
+			return
+		}
+		again, err := limited(ctx, r.target, func(ctx context.Context) (*recipes.Membership, error) {
+			return r.enter(ctx, s)
+		})
+		switch {
+		case err == nil:
+			present, said = again, false
+			r.out.complain("holdfast: %s was removed by somebody else, and is registered again\n", present.Path())
+		case !said && s.Err() == nil:
+			said = true
+			r.out.complain("holdfast: %s was removed by somebody else: %s\n", present.Path(), oneLine(err))
+		}
+		select {
+		case <-time.After(againAfter): // whoever removes it again and again is not raced
+		case <-s.Done():
+		}
+	}
 }
 
 // await waits for the first registration.

@@ -68,7 +68,11 @@ func TestRegister(t *testing.T) {
 		!strings.Contains(stderr, is.Session.String()) {
 		t.Errorf("a second one: exit code %d, %s", code, stderr)
 	}
-	l.ends(6)
+	succeed(t, "rm", "/services/job/one")
+	memberOnce(t, v, func(m *recipes.Member) bool { return m != nil && m.Token > is.Token && m.Session == is.Session })
+	if said := l.ends(6); !strings.Contains(said, "removed by somebody else") {
+		t.Errorf("got %s", said)
+	}
 	memberOnce(t, v, func(m *recipes.Member) bool { return m == nil })
 	l = startUnder(t, "register", "echo runs; cat")
 	l.hears("runs")
@@ -81,7 +85,8 @@ func TestRegister(t *testing.T) {
 		"register":                                     "SERVICE -- COMMAND",
 		"register job true":                            "SERVICE -- COMMAND",
 		"register / -- true":                           "below /",
-		"register job --id a//b -- true":               "a//b",
+		"register job --id a/b -- true":                "without a slash",
+		"register job sh -c true":                      `come after "--"`,
 		"register job --label =x -- true":              "label",
 		"register job --label a=1 --label a=2 -- true": "twice",
 		"register job --every 0s -- true":              "--every",

@@ -54,6 +54,7 @@ type underFlags struct {
 // add adds the flags to a command; what names what is held.
 func (f *underFlags) add(cmd *cobra.Command, what string) {
 	f.cmd = cmd
+	explainFlags(cmd)
 	flags := cmd.Flags()
 	flags.Var(arg.NotNegative(&f.wait, 0), "wait", "how long to wait for "+what+"; 0 tries once")
 	flags.Lookup("wait").DefValue = "for ever"
@@ -271,6 +272,17 @@ func programArgs(cmd *cobra.Command, args []string) error {
 		return usage("%q takes NAME -- COMMAND [ARGUMENT...]", cmd.CommandPath())
 	}
 	return nil
+}
+
+// explainFlags has a command that runs programs explain a flag that it does not have: it may be the program's.
+func explainFlags(cmd *cobra.Command) {
+	cmd.SetFlagErrorFunc(func(of *cobra.Command, err error) error {
+		refused := flagRefused(err)
+		if _, explained := errors.AsType[usageError](refused); explained || of != cmd { // its own commands run no program
+			return refused
+		}
+		return usage("%w: the program and its flags come after \"--\"", err)
+	})
 }
 
 // below returns the path that a name stands for: the name itself if it is a path, otherwise an entry below base.

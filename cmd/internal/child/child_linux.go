@@ -78,7 +78,7 @@ func (f *Family) run(ctx context.Context, o *Options) (Ended, error) {
 	}
 	s.terminal = openTerminal()
 	defer func() { s.terminal.close(s.killed) }()
-	s.supervise()
+	s.supervise() //nolint:contextcheck // the hold lives on its own
 	return s.finish()
 }
 
@@ -134,13 +134,25 @@ func (s *supervisor) look() time.Time {
 	case kill:
 		s.lost, s.killed = true, true
 		s.send(syscall.SIGKILL)
-		s.Say("the hold is over, or about to be: killed " + s.Command)
+		over := "the hold is about to be over"
+		if s.Hold.Context().Err() != nil {
+			over = "the hold is over" + s.why()
+		}
+		s.Say(over + ": killed " + s.Command)
 	case warn:
 		s.lost = true
-		s.Say("the hold is over: " + s.Command + " runs on without it")
+		s.Say("the hold is over" + s.why() + ": " + s.Command + " runs on without it")
 	case nothing:
 	}
 	return again
+}
+
+// why says why the hold is over, if that is known yet.
+func (s *supervisor) why() string {
+	if cause := context.Cause(s.Hold.Context()); cause != nil {
+		return ", " + cause.Error()
+	}
+	return ""
 }
 
 // signalled does what a signal of this process demands.
