@@ -12,9 +12,9 @@
 // resource must never compare tokens of different locks, because they say nothing about each other. Name the resource
 // after its lock, or keep a token for each.
 //
-// After an older backup of the cluster was restored, tokens may come again; a new cluster begins with small ones. Reset
-// the resources then, before holders start again: make new guards, remove the files that keep tokens ([File]), and set
-// the columns of databases to 0.
+// A cluster that was restored from a backup gives out higher tokens than before. A new cluster on empty directories
+// begins with small ones. Reset the resources then, before holders start again: make new guards, remove the files that
+// keep tokens ([File]), and set the columns of databases to 0.
 //
 // The package uses the standard library alone, so a resource that links it links no client and no gRPC.
 package fence

@@ -16,6 +16,8 @@ import (
 //	   ^                  |
 //	   |      Lower       |
 //	   +------------------+
+//
+// A raised barrier outlives the session that raised it.
 type Barrier struct{ line line }
 
 // NewBarrier returns the barrier at a path. It asks the cluster for nothing.

@@ -15,7 +15,8 @@ import (
 // An entry without data counts as 0. Safe for concurrent use.
 //
 // An addition reads the number and writes the sum if nobody was in between. When that fails a few times in a row, it
-// waits for a lock beside the number, so that it comes to an end among any number of others.
+// waits for a lock beside the number, so that it comes to an end among any number of others. An addition whose answer
+// is lost counts once all the same. Only a caller whose context or session ends first is left in doubt.
 type Counter struct {
 	in   *client.Tree
 	path string

@@ -19,6 +19,8 @@ import (
 //	  ^                        |                                 |
 //	  |  ctx ends, broken,     |   Resign, broken, session ends  |
 //	  +------------------------+---------------------------------+
+//
+// A leader that dies is followed by the next candidate when its session has expired, and its lock-delay is over.
 type Election struct{ line line }
 
 const candidate = "candidate-"

@@ -58,6 +58,9 @@ func (e *MemberExistsError) Error() string {
 //	  | Leave, removed, |
 //	  | session ends    |
 //	  +-----------------+
+//
+// A member that dies is shown until its session has expired. Whoever is cut off from the cluster sees the members as
+// they were.
 type Group struct {
 	in   *client.Tree
 	path string

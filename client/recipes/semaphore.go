@@ -23,6 +23,8 @@ import (
 // the line. So a permit that comes back wakes one caller, and no more permits are out than there are: the next one to
 // be first sees what the former one took.
 //
+// The permit of a holder that dies comes back when its session has expired, and its lock-delay is over.
+//
 // A permit's token is higher than those of all permits that were taken before. That of another holder at the same time
 // may be lower or higher: a resource that several holders write to cannot be protected by it.
 type Semaphore struct {
