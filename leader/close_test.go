@@ -168,6 +168,30 @@ func TestE3MarkedAtOnce(t *testing.T) {
 	})
 }
 
+// E3: sessions that come due one after the other, while the log takes its time for the first, are decided when they are
+// due. The next entry then has them all (I2).
+func TestE3DecidedWhileTheLogIsSlow(t *testing.T) {
+	trio(t, func(w *world) {
+		const n = 20
+		for i := range session.ID(n) {
+			s := w.has(i+1, 3)
+			s.Timeout += time.Duration(i) * 300 * ms // an interval of its own for each
+			w.view.sessions[s.ID] = s
+		}
+		release := w.blocked()
+		w.join(3, prompt)
+		defer w.run()()
+		w.at(4250*ms + n*300*ms)
+		decided := w.tracker.Stats().Closing
+		if decided != n {
+			t.Errorf("%d sessions are decided while the first one's entry is written, want %d", decided, n)
+		}
+		for range decided {
+			release(nil)
+		}
+	})
+}
+
 // E4: a refused close gives the mark back, with the deadline as touches have moved it meanwhile. The session is not
 // proposed again before the next interval.
 func TestE4Refused(t *testing.T) {

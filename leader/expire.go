@@ -12,9 +12,14 @@ import (
 	"holdfast/tree"
 )
 
-// maxFlights is the number of commands of expired sessions that are proposed at a time: those of the entry on its way,
-// and as many for the next one.
-const maxFlights = 8
+// maxFlights is the number of commands of expired sessions that are proposed at a time, and maxFlying that of their
+// sessions: those of the entry on its way, and as many for the next one. Commands are more than sessions need: a slow
+// disk takes so long for an entry that sessions come due again and again meanwhile, a few at a time. With fewer, the
+// next entry leaves without those that came due last, and they end an entry later (I2).
+const (
+	maxFlights = 64
+	maxFlying  = 8 * session.MaxCloseBatch
+)
 
 // expirer finds the sessions that are due, waits for a good round that their owners have answered, and ends them
 // (E1-E4). It belongs to the goroutine of [Tracker.Run].
@@ -42,8 +47,8 @@ type expirer struct {
 	// late says how long ago the sessions of the newest batch were due.
 	late []time.Duration
 
-	// flying counts the commands that are not decided yet.
-	flying atomic.Int32
+	// flights counts the commands that are not decided yet, flying their sessions.
+	flights, flying atomic.Int32
 }
 
 // poll moves what has come due to the due lists, and proposes to end the sessions that may expire now.
@@ -55,8 +60,8 @@ func (x *expirer) poll() {
 	x.seen = states
 	for {
 		limit := 0
-		if x.flying.Load() < maxFlights {
-			limit = session.MaxCloseBatch
+		if x.flights.Load() < maxFlights {
+			limit = min(maxFlying-int(x.flying.Load()), session.MaxCloseBatch)
 		}
 		batch, weight := x.take(now, states, limit)
 		if len(batch) == 0 {
@@ -154,14 +159,16 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch
 // the tracker, because only its outcome says whether the marks are taken back (E4). expire logs a refusal, because no
 // caller can do more: the marks are taken back, and the sessions come due again.
 func (x *expirer) expire(batch []session.Closing, weight int) {
-	x.flying.Add(1)
+	x.flights.Add(1)
+	x.flying.Add(int32(len(batch))) //nolint:gosec // at most MaxCloseBatch
 	x.closer.submit(ending{cause: session.CauseExpired}, batch, weight, func(result session.Result, err error) {
 		if err != nil {
 			x.logger.Warn("expiry not decided", "sessions", len(batch), "term", x.term, "error", err)
 		} else {
 			x.stats.expired.Add(ends(result.Closed))
 		}
-		x.flying.Add(-1)
+		x.flying.Add(-int32(len(batch))) //nolint:gosec // at most MaxCloseBatch
+		x.flights.Add(-1)
 		x.wake.set()
 	})
 }
