@@ -66,10 +66,14 @@ func (t Table) need(roles Roles, methods ...string) {
 	}
 }
 
-// Acts returns the names of the acts of a table, each once.
+// SuperWrites is the act of a write that no access list of the tree holds back (P1 of the tree). It has no row: writes
+// come in streams with others, and rows are about calls.
+const SuperWrites = "write as super"
+
+// Acts returns the names of the acts of a table, each once, and [SuperWrites].
 func (t Table) Acts() []string {
 	seen := make(map[string]bool)
-	var acts []string
+	acts := []string{SuperWrites}
 	for _, call := range t {
 		if call.Act != "" && !seen[call.Act] {
 			seen[call.Act] = true

@@ -125,6 +125,7 @@ func (p *ports) serve(n *Node) {
 		TouchWait: n.cfg.Clients.LaggingWait,
 		Clock:     n.options.Clock,
 		Super:     n.cfg.Tree.Super,
+		Audit:     p.access.audit,
 		Guard:     p.access,
 		Snapshots: p.backups,
 		Touched:   n.options.timings.touched,

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/transport/gate"
+	"holdfast/transport/guard"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
 )
@@ -39,6 +40,8 @@ type Config struct {
 	// Snapshots freezes the node's state for backups; nil: the node makes none.
 	Snapshots Snapshots
 	Operators
+	// Audit writes down what clients write as [tree.Super]; nil: nothing does. What operators do else is the Guard's.
+	Audit *guard.Audit
 	// Guard decides who may make which call; nil lets everybody make all.
 	Guard port.Guard
 	// Clock is the wall clock that ids are made from (O1); nil is time.Now.

@@ -34,12 +34,12 @@ func (s *sessionServer) newTreeCall(ctx context.Context) (*treeCall, error) {
 		return nil, err
 	}
 	c := &treeCall{conn: conn, principals: principals, wake: make(chan struct{}, 1)}
-	c.tree = conn.Tree(principals, func() {
+	c.tree = s.cfg.Audit.Supers(ctx, principals, conn.Tree(principals, func() {
 		select {
 		case c.wake <- struct{}{}:
 		default:
 		}
-	})
+	}))
 	if err := c.tree.Await(ctx); err != nil {
 		c.end()
 		return nil, err

@@ -77,7 +77,8 @@ func (c *connection) treePart(ctx context.Context) (*treePart, error) {
 	if err != nil {
 		return nil, err
 	}
-	part := &treePart{principals: principals, conn: c.conn.Tree(principals, c.out.poke)}
+	conn := c.server.cfg.Audit.Supers(ctx, principals, c.conn.Tree(principals, c.out.poke))
+	part := &treePart{principals: principals, conn: conn}
 	if !c.tree.put(part) {
 		part.conn.Close()
 		return nil, session.ErrClosed
