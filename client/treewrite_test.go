@@ -180,9 +180,13 @@ func TestX8GoesBackAndWaits(t *testing.T) {
 		in := mustOpen(t, cl, 12*time.Second).Tree()
 		mustCreate(t, in, "/a", CreateOptions{})
 		limit := &session.LimitError{Name: "admission", Limit: "1", RetryAfter: 300 * time.Millisecond}
-		refused := 0
+		writes, bothSent := 0, make(chan struct{})
 		c.node(1).answer(func(kind string) error {
-			if refused++; kind == "write" && refused == 1 {
+			if kind != "write" {
+				return nil
+			}
+			<-bothSent // the client would wait before its second write otherwise
+			if writes++; writes == 1 {
 				return limit
 			}
 			return nil
@@ -196,6 +200,8 @@ func TestX8GoesBackAndWaits(t *testing.T) {
 				}
 			})
 		}
+		synctest.Wait()
+		close(bothSent)
 		all.Wait()
 		got := c.node(1).record()
 		wantStrings(t, got, "0s write 2 acked 1", "0s write 3 acked 1", "300ms write 2 acked 1", "300ms write 3 acked 1")
