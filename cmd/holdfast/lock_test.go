@@ -9,10 +9,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"holdfast/auth"
 	"holdfast/session"
 	"holdfast/tree"
 )
@@ -262,6 +265,46 @@ func TestOnLost(t *testing.T) {
 	if said := l.ends(0); !strings.Contains(said, "runs on without it") {
 		t.Errorf("got %s", said)
 	}
+}
+
+// The lock is held until the program has ended, although the command was told to end before.
+func TestLockOfAProgramThatEndsSlowly(t *testing.T) {
+	startTree(t)
+	l := startLocking(t, "trap 'echo ends; read line; exit 4' TERM; echo runs; while :; do sleep 1; done")
+	l.hears("runs")
+	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	l.hears("ends")
+	said := startLocking(t, "exit 0", "--wait", "0").ends(exitFailed)
+	if !strings.Contains(said, "held by somebody else") {
+		t.Errorf("got %s", said)
+	}
+	fmt.Fprintln(l.in)
+	l.ends(4)
+	startLocking(t, "exit 0", "--wait", "0").ends(0)
+}
+
+// The program has the secrets of the command's environment, and none of its files.
+func TestSecretsOfAProgram(t *testing.T) {
+	startTree(t)
+	const script = "echo token $" + authTokenVariable + ", digest $" + digestVariable
+	secret := auth.NewToken().String()
+	t.Setenv(digestVariable, "me:secret")
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := startLocking(t, script, "--plain-token", "--auth-token-file", file)
+	l.hears("token , digest me:secret")
+	l.ends(0)
+	t.Setenv(authTokenVariable, secret)
+	l = startLocking(t, script, "--plain-token")
+	l.hears("token " + secret + ", digest me:secret")
+	l.ends(0)
+	l = startLocking(t, "exec env -u "+authTokenVariable+" -u "+digestVariable+" sh -c '"+script+"'", "--plain-token")
+	l.hears("token , digest")
+	l.ends(0)
 }
 
 // A command that is killed takes its program with it, and leaves its lock to the lock-delay.

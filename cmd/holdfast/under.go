@@ -42,7 +42,8 @@ checks ` + tokenVariable + ` is safe then.
 The program has in its environment ` + tokenVariable + `, the fencing token, INDEX.POSITION;
 ` + indexVariable + `, its first part; ` + lockVariable + `, the path of the entry that the token is of;
 ` + sessionVariable + `, the id of the session; and ` + safeUntilVariable + `, until when the session was safe at
-the start.`
+the start. The rest is the environment of this command, ` + authTokenVariable + ` and ` + digestVariable + `
+included: "env -u" before the program takes them away.`
 
 // underFlags are the flags of commands that run a program under a hold.
 type underFlags struct {

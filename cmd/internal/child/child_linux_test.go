@@ -134,6 +134,11 @@ func TestSignalsArePassedOn(t *testing.T) {
 	if _, its := r.ready(); its != group {
 		t.Fatalf("a child of the program is in group %d, want %d", its, group)
 	}
+	defer func() {
+		if t.Failed() {
+			_ = syscall.Kill(-group, syscall.SIGKILL) // nothing of a failed test runs on
+		}
+	}()
 	for s, name := range names {
 		if err := syscall.Kill(os.Getpid(), s.(syscall.Signal)); err != nil {
 			t.Fatal(err)
@@ -249,6 +254,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	if err := syscall.Kill(left, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("process %d was left when Run returned: %v", left, err)
+		_ = syscall.Kill(left, syscall.SIGKILL)
 	}
 	r.silent()
 }
