@@ -79,7 +79,7 @@ test: ## Run all tests: unit and simulation under -race, counts without it, plan
 	@if [ -z "$${CI:-}" ] && ! command -v systemd-analyze >/dev/null; then \
 		echo; echo '*** The test of the units did NOT run: there is no systemd-analyze here (Debian: systemd).'; \
 	fi
-	$(MAKE) soak WITHOUT='$(YOUNG)'
+	$(MAKE) soak SEEDS=$(or $(SEEDS),120) WITHOUT='$(YOUNG)'
 	$(MAKE) model planted disks
 	@if docker info >/dev/null 2>&1; then \
 		$(MAKE) e2e; \

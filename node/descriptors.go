@@ -22,7 +22,7 @@ type parts struct{ clients, handshakes, peers, http, zookeeper int }
 
 // defaultParts are the parts in a process with enough descriptors.
 func defaultParts(clients int) parts {
-	return parts{clients: clients, handshakes: 64, peers: 256, http: 64, zookeeper: clients}
+	return parts{clients: clients, handshakes: 64, peers: 256, http: 64}
 }
 
 // within returns the parts of the ports when the process may open limit files. The node's own needs come first, then
@@ -62,8 +62,8 @@ func descriptorLimit() (int, error) {
 // share decides how many connections each port may have.
 func share(cfg config.Config, o Options) (parts, error) {
 	p := defaultParts(cfg.Clients.MaxConnections)
-	if cfg.Listen.ZooKeeper == "" {
-		p.zookeeper = 0
+	if cfg.Listen.ZooKeeper != "" {
+		p.zookeeper = p.clients
 	}
 	if _, files := o.Network.(tcp); !files { // the connections of a simulation are no files
 		return p, nil

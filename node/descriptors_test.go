@@ -163,3 +163,15 @@ func nodeOfFewDescriptors(t *testing.T, limit string) {
 		fmt.Println("snapshot", n.consensus.raft.Snapshot().Error())
 	}
 }
+
+// TestDescriptorsOfZooKeeper: ZooKeeper's clients get as many descriptors as the others, and none without their port.
+func TestDescriptorsOfZooKeeper(t *testing.T) {
+	p := defaultParts(20_000)
+	p.zookeeper = p.clients
+	with, err := p.within(20_000, 2)
+	without, errWithout := defaultParts(20_000).within(20_000, 2)
+	if err != nil || errWithout != nil || with.clients != without.clients/2 || with.zookeeper != with.clients ||
+		without.zookeeper != 0 {
+		t.Errorf("with the port %+v %v, without %+v %v", with, err, without, errWithout)
+	}
+}
