@@ -54,6 +54,8 @@ type request struct {
 type line struct {
 	conn   *conn
 	frames frames // of the reader alone
+	// super says that the client is super, and by which name; for the audit.
+	super func(name string)
 	// received counts requests.
 	received atomic.Int64
 
