@@ -55,6 +55,8 @@ func ClientPort() Table {
 		holdfastv1.AdminService_ExplainSession_FullMethodName, holdfastv1.AdminService_ListDeaths_FullMethodName)
 	// What operators do: each row has an act.
 	t[holdfastv1.AdminService_KillSessions_FullMethodName] = Call{Needs: Operator, Act: "kill sessions"}
+	t[holdfastv1.ClusterService_DrainNode_FullMethodName] = Call{Needs: Operator, Act: "drain node"}
+	t[holdfastv1.ClusterService_UndrainNode_FullMethodName] = Call{Needs: Operator, Act: "undrain node"}
 	t[holdfastv1.ClusterService_RaiseFeatureLevel_FullMethodName] = Call{Needs: Admin, Act: "raise feature level"}
 	t[holdfastv1.ClusterService_TakeSnapshot_FullMethodName] = Call{Needs: Admin, Act: "take snapshot"}
 	return t

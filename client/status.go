@@ -49,6 +49,8 @@ type Status struct {
 	// data and of the results and wills that are kept for sessions. Watches are those of the node's connections.
 	TreeEntries, TreeEphemerals, TreeBytes, Watches uint64
 	Upgrade                                         Upgrade
+	// Drain is nil while the node is not being drained.
+	Drain *Drain
 }
 
 // Upgrade says what a node's release can do beyond its cluster. Offers and HeldBackBy come from the leader alone.
@@ -87,6 +89,7 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 		Version: answer.GetVersion(), FeatureLevel: answer.GetFeatureLevel(),
 		TreeEntries: answer.GetTreeEntries(), TreeEphemerals: answer.GetTreeEphemerals(),
 		TreeBytes: answer.GetTreeBytes(), Watches: answer.GetWatches(), Upgrade: upgradeFrom(answer),
+		Drain: drainFrom(answer.GetDrain()),
 	}, nil
 }
 

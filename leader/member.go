@@ -42,6 +42,8 @@ type member struct {
 type applied struct {
 	index  uint64
 	digest session.StateDigest
+	// draining says that the node is being drained, by its newest answer on the stream (Q2).
+	draining bool
 }
 
 // replace moves the member to another directory: streams and answers begin anew, and no answer of the former directory
@@ -61,7 +63,7 @@ func (m *member) begin(s *stream, now time.Duration) *stream {
 		m.end(now)
 	}
 	m.stream, m.hello = s, s.hello
-	m.told.digest = session.StateDigest{} // the stream may be another process's, with other memory
+	m.told.digest, m.told.draining = session.StateDigest{}, false // the stream may be another process's, with other memory
 	return old
 }
 

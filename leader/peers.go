@@ -8,6 +8,9 @@ import (
 	"holdfast/session"
 )
 
+// asideAfter is how many intervals a member has to answer for the first time in a term.
+const asideAfter = 3
+
 // Peer is what a term knows of one member of the newest configuration.
 type Peer struct {
 	Node  session.Node
@@ -15,6 +18,8 @@ type Peer struct {
 	// Heard says that the node has answered a heartbeat of this term on its present stream, and does not owe an answer
 	// for longer than an interval.
 	Heard bool
+	// Draining says that the node is being drained.
+	Draining bool
 	// Applied is the newest entry that the node has said it has applied.
 	Applied uint64
 }
@@ -34,11 +39,31 @@ func (r *rounds) peers(now time.Duration) []Peer {
 	var all []Peer
 	for node, m := range r.members {
 		if m.present {
-			all = append(all, Peer{Node: node, Voter: m.voter, Heard: r.hears(m, now), Applied: m.told.index})
+			all = append(all, Peer{
+				Node: node, Voter: m.voter, Heard: r.hears(m, now), Draining: m.told.draining, Applied: m.told.index,
+			})
 		}
 	}
 	slices.SortFunc(all, func(a, b Peer) int { return cmp.Compare(a.Node, b.Node) })
 	return all
+}
+
+// aside returns the members to which no client is sent at now, by node. It does not judge members that have not
+// answered yet: right after an election that says nothing.
+func (r *rounds) aside(now time.Duration) (a session.Aside) {
+	young := now < asideAfter*r.pace.interval()
+	for node, m := range r.members {
+		switch {
+		case !m.present, young && m.answered == nil:
+		case !r.hears(m, now):
+			a.Unheard = append(a.Unheard, node)
+		case m.told.draining:
+			a.Draining = append(a.Draining, node)
+		}
+	}
+	slices.Sort(a.Unheard)
+	slices.Sort(a.Draining)
+	return a
 }
 
 // hears reports whether a member can be counted on at now. A node whose process ended has no stream, and one that

@@ -157,7 +157,7 @@ func (r *rounds) answer(s *stream, a *session.Answer, now time.Duration) {
 	if a.Term <= r.term {
 		m.affirmed = m.sent
 	}
-	m.told.index = max(m.told.index, a.Applied)
+	m.told.index, m.told.draining = max(m.told.index, a.Applied), a.Draining
 	if a.Digest.Index != 0 && a.Digest.Index == r.comparison.index {
 		m.told.digest = a.Digest
 	}

@@ -25,6 +25,7 @@ type answerer struct {
 	clock *clock
 	view  View
 	log   *answerLog
+	drain *drainer
 
 	// touches, sorted and packed are kept for their room.
 	touches []taken
@@ -52,7 +53,7 @@ func (w *answerer) answer(beat *session.Heartbeat, all bool) error {
 		a := w.pack(touches[:n], now)
 		touches = touches[n:]
 		a.Round, a.Attachment, a.Last = beat.Round, h, len(touches) == 0
-		a.Applied, a.Digest = w.view.AppliedIndex(), digest
+		a.Applied, a.Digest, a.Draining = w.view.AppliedIndex(), digest, w.drain.on()
 		if err := w.link.Send(session.LearnerMessage{Answer: a}); err != nil {
 			return err
 		}

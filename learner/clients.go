@@ -1,6 +1,8 @@
 package learner
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,6 +63,22 @@ func (c *clients) remove(conn *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.connections, conn)
+}
+
+// list returns the connections with events.
+func (c *clients) list() []*connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.connections))
+}
+
+// tellDrained notes what a connection is told of the node being drained, and reports whether that is news to it.
+func (c *clients) tellDrained(conn *connection, drained bool) (news bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	news = conn.drained != drained
+	conn.drained = drained
+	return news
 }
 
 // well reports whether clients are told that all is well.

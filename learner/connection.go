@@ -17,6 +17,8 @@ type connection struct {
 	events session.Events
 	// told is the health of the node that the client was told last. guarded by clients.mu
 	told health
+	// drained says that the client was told that the node is being drained. guarded by clients.mu
+	drained bool
 	// over is set when the connection has ended.
 	over atomic.Bool
 

@@ -307,6 +307,28 @@ type events struct {
 	jeopardy []bool
 	at       []time.Time
 	try      []string
+	// drained holds the orders that the client was told to go to, stays how often it was told to stay after all, and
+	// dismissed how often that the node waits no longer.
+	drained          [][]string
+	stays, dismissed int
+}
+
+func (e *events) Draining(try []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.drained = append(e.drained, try)
+}
+
+func (e *events) DrainingEnded() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stays++
+}
+
+func (e *events) Dismissed() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.dismissed++
 }
 
 func (e *events) Gone(c session.Certificate) {

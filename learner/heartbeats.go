@@ -24,6 +24,8 @@ type heartbeats struct {
 	newest, pace atomic.Int64
 	// level is the highest feature level of the cluster that a leader has told (W8): this node's state may be behind it.
 	level atomic.Uint32
+	// aside are the members to which no client is sent, as the newest heartbeat told; nil before the first.
+	aside atomic.Pointer[session.Aside]
 
 	mu sync.Mutex
 	// attachment is the highest attachment that the present leader has applied; 0 without a leader (M3). guarded by mu
@@ -55,6 +57,7 @@ func (h *heartbeats) hear(term uint64, beat *session.Heartbeat) bool {
 	now := time.Now()
 	h.attachment = max(h.attachment, beat.Attachment)
 	h.votesFrom = beat.VotesFrom
+	h.aside.Store(&beat.Aside)
 	h.target.note(reached{h.attachment, beat.Compare}, now, h.interval())
 	h.committed.heard(beat.Committed, now.Sub(h.base))
 	if beat.Good == 0 || term < h.term || term == h.term && beat.Good <= h.round {

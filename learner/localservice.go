@@ -36,6 +36,9 @@ func (s *localService) accept(timeout time.Duration) (time.Duration, error) {
 	if s.standing.stopping.Load() {
 		return 0, session.ErrStopping
 	}
+	if s.standing.drain.on() {
+		return 0, s.standing.drain.refusal()
+	}
 	return negotiated, nil
 }
 

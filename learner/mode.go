@@ -21,6 +21,7 @@ type standing struct {
 	began atomic.Int64
 	// follows is set while there is a leader to ask, stopping once the node refuses requests.
 	follows, stopping atomic.Bool
+	drain             drainer
 }
 
 func newStanding(cfg *Config, beats *heartbeats, clock *clock, view Progress) *standing {

@@ -47,14 +47,16 @@ func newRelay(s *Server, link Link) (*relay, error) {
 	}
 	s.beats.welcomed(m.Welcome.FeatureLevel)
 	return &relay{
-		link:      link,
-		term:      m.Welcome.Term,
-		version:   m.Welcome.PeerVersion,
-		table:     s.table,
-		heard:     s.heard,
-		judge:     s.cfg.Judge,
-		beats:     make(chan session.Heartbeat, 1),
-		answerer:  &answerer{link: link, table: s.table, clock: s.clock, view: s.view, log: &answerLog{}},
+		link:    link,
+		term:    m.Welcome.Term,
+		version: m.Welcome.PeerVersion,
+		table:   s.table,
+		heard:   s.heard,
+		judge:   s.cfg.Judge,
+		beats:   make(chan session.Heartbeat, 1),
+		answerer: &answerer{
+			link: link, table: s.table, clock: s.clock, view: s.view, log: &answerLog{}, drain: &s.standing.drain,
+		},
 		calls:     newCalls(),
 		forwarder: newForwarder(s, link),
 	}, nil

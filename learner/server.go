@@ -268,6 +268,7 @@ func (s *Server) State() session.NodeState {
 		Node: s.cfg.Node, Mode: s.standing.mode(s.clock.now()), Index: s.view.ShownIndex(),
 		FeatureLevel: max(s.tree.Level(), s.beats.level.Load()),
 		ComingLevel:  s.tree.Coming(),
+		Draining:     s.standing.drain.on(),
 	}
 }
 

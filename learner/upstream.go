@@ -62,6 +62,8 @@ func (u *upstream) way(request session.Request) (*relay, error) {
 	switch {
 	case u.standing.stopping.Load():
 		return nil, session.ErrStopping
+	case u.standing.drain.on() && takesOn(&request):
+		return nil, u.standing.drain.refusal()
 	case request.Read == nil && request.Explain == 0 && u.standing.readOnly():
 		return nil, session.ErrReadOnly
 	case r == nil:

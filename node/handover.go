@@ -75,22 +75,35 @@ func (h *handover) others() map[session.Node]raft.Server {
 // successors returns which of some voters may be asked to lead, in their order; at least one. Raft commits nothing
 // while it waits for one of them, for an election timeout. So those that were not heard are asked only if none was
 // heard: they may not reach the peer port of this node, self. Of those that were heard, the one that has applied most
-// comes first. Raft by itself asks the voter that it has sent most to, the same one each time, which may be dead.
+// comes first, and nodes that are being drained come last. Raft by itself asks the voter that it has sent most to, the
+// same one each time, which may be dead.
 func successors(self session.Node, voters []session.Node, known []leader.Peer) []session.Node {
-	heard := make(map[session.Node]leader.Peer)
-	for _, p := range known {
-		if p.Heard && slices.Contains(voters, p.Node) {
-			heard[p.Node] = p
-		}
-	}
+	heard := slices.DeleteFunc(slices.Clone(known), func(p leader.Peer) bool {
+		return !p.Heard || !slices.Contains(voters, p.Node)
+	})
 	if len(heard) > 0 {
-		return slices.SortedFunc(maps.Keys(heard), func(a, b session.Node) int {
-			return cmp.Or(cmp.Compare(heard[b].Applied, heard[a].Applied), cmp.Compare(a, b))
+		slices.SortFunc(heard, func(a, b leader.Peer) int {
+			return cmp.Or(last(a.Draining)-last(b.Draining), cmp.Compare(b.Applied, a.Applied), cmp.Compare(a.Node, b.Node))
 		})
+		nodes := make([]session.Node, len(heard))
+		for i, p := range heard {
+			nodes[i] = p.Node
+		}
+		return nodes
 	}
 	return slices.SortedFunc(slices.Values(voters), func(a, b session.Node) int {
 		return cmp.Compare(a-self, b-self) // from this node's number upwards, and round
 	})
+}
+
+// last sorts what is true behind what is not.
+//
+//nolint:revive // flag-parameter: it is what is sorted
+func last(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // handTo has Raft hand over to a server, and returns when this node does not lead any more. The error is that of ctx,

@@ -24,6 +24,8 @@ type health struct {
 	server    *learner.Server
 	replica   *replica
 	security  *security
+	// drain takes the node out of service.
+	drain *drain
 	// news wakes watch: the node has stalled, or goes on.
 	news chan struct{}
 	// ready is closed once the node has served for the first time.
@@ -44,6 +46,9 @@ func (h *health) check() error {
 	}
 	if !h.admission.admitted() || !h.roster.votes() { // a leader of an older release does not say so
 		return learner.ErrNoVote
+	}
+	if h.drain.on() {
+		return session.ErrDraining
 	}
 	return nil
 }

@@ -47,6 +47,9 @@ func (l *listener) MovedLocally(id session.ID, attachment, by uint64) { l.Moved(
 
 func (l *listener) Jeopardy(time.Time, []string) {}
 func (l *listener) JeopardyEnded()               {}
+func (l *listener) Draining([]string)            {}
+func (l *listener) DrainingEnded()               {}
+func (l *listener) Dismissed()                   {}
 
 func localSessions(c *config.Config) { c.Sessions.Local = true }
 

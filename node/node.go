@@ -220,12 +220,25 @@ func (n *Node) open() (err error) {
 	}, timedRaft{n.consensus.raft, n.options.timings.commit})
 	n.consensus.notice.proposer.Store(n.consensus.proposer)
 	n.openRoles(opened, space)
-	n.ports.serve(n)
 	n.health = &health{
 		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission, server: n.server,
-		replica: n.replica, security: n.ports.security, news: make(chan struct{}, 1), ready: make(chan struct{}),
+		replica: n.replica, security: n.ports.security, drain: n.newDrain(),
+		news:  make(chan struct{}, 1),
+		ready: make(chan struct{}),
 	}
+	n.ports.serve(n)
 	return nil
+}
+
+// newDrain makes what drains this node.
+func (n *Node) newDrain() *drain {
+	return &drain{
+		node: n.cfg.Node, timeout: n.cfg.Clients.DrainTimeout, pulse: n.options.pulse, logger: n.options.Logger,
+		server:   n.server,
+		leads:    func() bool { return n.consensus.raft.State() == raft.Leader },
+		handOver: n.HandOver, peers: n.peers, members: n.Members, changed: func() { n.health.again() },
+		news: make(chan struct{}, 1),
+	}
 }
 
 // openState makes the replicated state, and the parts that observe it.

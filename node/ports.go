@@ -131,7 +131,7 @@ func (p *ports) serve(n *Node) {
 		Touched:   n.options.timings.touched,
 		Told:      n.options.timings.told,
 		Operators: clientport.Operators{
-			Admin: n.server, Raise: n.RaiseFeatureLevel,
+			Admin: n.server, Raise: n.RaiseFeatureLevel, Drains: n.health.drain,
 		},
 	}, n.server, n)
 	p.peers = peerport.New(peerport.PeerConfig{

@@ -10,8 +10,9 @@ import (
 	"holdfast/transport/clientport"
 )
 
-// Run serves until ctx ends, and then stops in order: it refuses new requests, hands leadership on, lets requests under
-// way end, and closes what New opened, within the configured time. Its error says why the node could not go on; it is
+// Run serves until ctx ends, and then stops in order: it hands leadership on and sends its clients to other nodes,
+// within DrainTimeout. Then it refuses new requests, lets requests under way end, and closes what New opened, within
+// ShutdownTimeout. Its error says why the node could not go on; it is
 // nil after an orderly stop.
 func (n *Node) Run(ctx context.Context) error {
 	// The parts outlive ctx: they are stopped one after the other.
@@ -21,6 +22,7 @@ func (n *Node) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		n.options.Logger.Info("stopping")
+		n.leave(running)
 	case <-n.failure.happened:
 		if err := n.consensus.abandon(); err != nil {
 			n.options.Logger.Warn("closing Raft's port", "error", err)
@@ -43,6 +45,23 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	n.ports.access.close()
 	return errors.Join(err, n.dir.Close())
+}
+
+// leave drains this node before it stops, unless it fails meanwhile. A node whose disk hangs gives nothing away.
+func (n *Node) leave(ctx context.Context) {
+	if n.watchdog.Waits() > n.cfg.Sessions.HeartbeatInterval {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	left := make(chan struct{})
+	go func() { n.health.drain.leave(ctx); close(left) }()
+	select {
+	case <-left:
+	case <-n.failure.happened:
+		cancel()
+		<-left
+	}
 }
 
 // start starts the parts. They run until ctx ends, and the ports until they are stopped; a part that ends with an error
@@ -82,6 +101,7 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	})
 	start("scrub", func() error { return n.replica.scrub(ctx) })
 	start("succession", func() error { return n.successor.run(ctx, n.consensus) })
+	start("drain", func() error { return n.health.drain.run(ctx) })
 	start("roles", func() error { return n.roles.run(ctx) })
 	return &parts
 }

@@ -34,6 +34,7 @@ func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
 		MaxStateBytes:    used.Capacity.MaxBytes,
 		Tree:             n.treeStatus(),
 		Upgrade:          n.upgrade(),
+		Drain:            n.health.drain.status(),
 	}
 	if _, id := r.LeaderWithID(); id != "" {
 		if leads, ok := n.roster.peerBehind(id); ok {

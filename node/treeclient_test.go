@@ -31,6 +31,9 @@ func (noEvents) Moved(session.ID, uint64, uint64)        {}
 func (noEvents) MovedLocally(session.ID, uint64, uint64) {}
 func (noEvents) Jeopardy(time.Time, []string)            {}
 func (noEvents) JeopardyEnded()                          {}
+func (noEvents) Draining([]string)                       {}
+func (noEvents) DrainingEnded()                          {}
+func (noEvents) Dismissed()                              {}
 
 // treeClient connects to a node and opens a session there.
 func (c *testCluster) treeClient(n *testNode) *treeClient {

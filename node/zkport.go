@@ -16,7 +16,6 @@ func newZooKeeper(n *Node, l net.Listener) *zk.Server {
 		Logger:   n.options.Logger.Named("zookeeper"),
 		Gate:     n.ports.client.Gate(),
 		Super:    n.cfg.Tree.Super,
-		Audit:    n.ports.access.audit.SupersLater,
 		Words:    n.cfg.ZooKeeper.Allowed(),
 		Standing: n.zooKeeperStanding,
 		Members:  func() string { return "" },

@@ -37,4 +37,6 @@ type NodeState struct {
 	FeatureLevel uint32
 	// ComingLevel is the one that the cluster has not, and gets as soon as its members have met (W8); 0 for none.
 	ComingLevel uint32
+	// Draining says that the node is being drained: it takes no opens and no resumes of global sessions.
+	Draining bool
 }

@@ -75,6 +75,8 @@ type Heartbeat struct {
 	// Committed is an index that was committed when the leader sent the heartbeat (G6); 0 from a release that does not
 	// send it.
 	Committed uint64
+	// Aside are the members to which no client is sent.
+	Aside Aside
 }
 
 // NoVote is the [Heartbeat.VotesFrom] of a node that may not vote yet.
@@ -100,6 +102,8 @@ type Answer struct {
 	Applied uint64
 	// Digest is the learner's digest at [Heartbeat.Compare] (D1). Its Index is 0 while the learner has none there.
 	Digest StateDigest
+	// Draining says that the learner's node is being drained.
+	Draining bool
 }
 
 // LeaderMessage is a leader's message on a stream: exactly one field is set.

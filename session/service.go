@@ -46,6 +46,18 @@ type Events interface {
 	Jeopardy(since time.Time, try []string)
 	// JeopardyEnded says that touches count again, and that the node is not read-only.
 	JeopardyEnded()
+	DrainEvents
+}
+
+// DrainEvents is told what a node that is being drained wants of one connection (Q1). Its methods return at once and
+// are safe for concurrent use.
+type DrainEvents interface {
+	// Draining says that the node is about to be taken away, and which client addresses to move to, in their order.
+	Draining(try []string)
+	// DrainingEnded takes Draining back.
+	DrainingEnded()
+	// Dismissed says that the node waits no longer: the connection is to end, with [ErrDraining].
+	Dismissed()
 }
 
 // Connection is one client connection. Its sessions outlive it. Safe for concurrent use.

@@ -142,6 +142,23 @@ func (c *conn) Jeopardy(time.Time, []string) {
 // JeopardyEnded is no news either.
 func (c *conn) JeopardyEnded() {}
 
+// Draining ends the connection of a session: a client of ZooKeeper then connects to another server by itself, and this
+// node takes the session no more (Q1).
+func (c *conn) Draining([]string) {
+	c.mu.Lock()
+	has := c.shown.id != 0
+	c.mu.Unlock()
+	if has {
+		c.endAfter(session.ErrDraining)
+	}
+}
+
+// DrainingEnded is no news.
+func (c *conn) DrainingEnded() {}
+
+// Dismissed ends the connection.
+func (c *conn) Dismissed() { c.endAfter(session.ErrDraining) }
+
 // now returns the principals of the client.
 func (c *conn) who() []tree.Principal {
 	c.mu.Lock()

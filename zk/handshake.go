@@ -58,7 +58,7 @@ func (c *conn) welcome(r jute.ConnectRequest, grant session.Grant) error {
 	c.token, c.timeout = grant.Token, grant.Session.Timeout
 	c.period = toldTimeout(c.timeout)
 	c.line.begin(grant.Applied)
-	c.tree, c.line.super = c.server.cfg.Audit(c.net.RemoteAddr(), c.link.Tree(c.who(), c.out.poke))
+	c.tree = c.link.Tree(c.who(), c.out.poke)
 	c.mu.Lock()
 	c.shown.id, c.shown.timeout = c.token.ID, c.period
 	c.mu.Unlock()

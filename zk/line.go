@@ -54,8 +54,6 @@ type request struct {
 type line struct {
 	conn   *conn
 	frames frames // of the reader alone
-	// super says that the client is super, and by which name; for the audit.
-	super func(name string)
 	// received counts requests.
 	received atomic.Int64
 
@@ -63,8 +61,8 @@ type line struct {
 	// waiting have not begun; under have, by their keys. guarded by mu
 	waiting []*request
 	under   map[uint64]*request
-	// use has the bytes of all, and what is under way of writes. guarded by mu
-	use struct{ bytes, writes, writeBytes int }
+	// bytes are those of all, writes and writeBytes what is under way of writes. guarded by mu
+	bytes, writes, writeBytes int
 	// key is the newest key, number that of the newest write, acked the number up to which writes are answered.
 	// guarded by mu
 	key, number, acked uint64
@@ -104,7 +102,7 @@ func (l *line) wake() {
 func (l *line) full() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stopped || len(l.waiting)+len(l.under) < maxRequests && l.use.bytes < maxRequestBytes {
+	if l.stopped || len(l.waiting)+len(l.under) < maxRequests && l.bytes < maxRequestBytes {
 		return nil
 	}
 	if l.room == nil {
@@ -121,7 +119,7 @@ func (l *line) add(r *request) error {
 		return nil
 	}
 	l.waiting = append(l.waiting, r)
-	l.use.bytes += r.bytes
+	l.bytes += r.bytes
 	return l.advance()
 }
 
@@ -146,7 +144,7 @@ func (l *line) advance() error {
 
 // mayWrite reports whether one more write may go to the node. Called with mu held.
 func (l *line) mayWrite(r *request) bool {
-	if l.use.writes > 0 && (l.use.writes >= maxWrites || l.use.writeBytes+r.bytes > maxWriteBytes) {
+	if l.writes > 0 && (l.writes >= maxWrites || l.writeBytes+r.bytes > maxWriteBytes) {
 		return false
 	}
 	err := l.conn.server.cfg.Gate.Admit(time.Now(), gate.Writes, 1, gate.Caller{})
@@ -171,8 +169,8 @@ func (l *line) hand(r *request, begin func(r *request, key uint64) error) error 
 	key := l.key
 	l.under[key] = r
 	if r.write != nil {
-		l.use.writes++
-		l.use.writeBytes += r.bytes
+		l.writes++
+		l.writeBytes += r.bytes
 	}
 	if err := begin(r, key); err != nil {
 		return fmt.Errorf("%v: %w", r.Op, err)
@@ -199,8 +197,8 @@ func (l *line) answered(a *session.TreeAnswer) (*jute.Encoder, error) {
 	}
 	delete(l.under, a.Key)
 	if r.write != nil {
-		l.use.writes--
-		l.use.writeBytes -= r.bytes
+		l.writes--
+		l.writeBytes -= r.bytes
 		if a.Err == nil {
 			l.acked++
 		}
@@ -209,7 +207,7 @@ func (l *line) answered(a *session.TreeAnswer) (*jute.Encoder, error) {
 	if err != nil || more {
 		return nil, err
 	}
-	l.use.bytes -= r.bytes
+	l.bytes -= r.bytes
 	if l.held == r {
 		l.held = nil
 	}

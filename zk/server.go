@@ -20,9 +20,6 @@ type Config struct {
 	Gate *gate.Gate
 	// Super is the digest of super, empty for nobody.
 	Super string
-	// Audit returns the tree's part of a client's connection with an audit of what it writes as super, from the moment at
-	// which named is called with the name of the digest.
-	Audit func(from net.Addr, conn session.TreeConnection) (audited session.TreeConnection, named func(name string))
 	// Words are the four-letter words that are answered (Z8).
 	Words []string
 	// Standing returns what the words tell of the node.

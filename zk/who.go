@@ -55,10 +55,6 @@ func prepareAuth(c *conn, r *request) {
 		c.refuseAnd(r, jute.AuthFailed, fmt.Errorf("%w: authentication as %q", errRefused, shown(b.Scheme)))
 		return
 	}
-	if n := len(all); all[n-1].Scheme == tree.Super {
-		name, _, _ := strings.Cut(all[n-2].ID, ":")
-		c.line.super(name)
-	}
 	c.mu.Lock()
 	c.principals = all
 	c.mu.Unlock()

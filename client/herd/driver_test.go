@@ -317,6 +317,15 @@ func (hc *herdConn) Jeopardy(time.Time, []string) {
 	})
 }
 
+// Draining implements session.Events. No node of a herd is drained.
+func (*herdConn) Draining([]string) {}
+
+// DrainingEnded implements session.Events.
+func (*herdConn) DrainingEnded() {}
+
+// Dismissed implements session.Events.
+func (*herdConn) Dismissed() {}
+
 // JeopardyEnded implements session.Events.
 func (hc *herdConn) JeopardyEnded() {
 	hc.client.h.tell(func() {

@@ -51,6 +51,8 @@ type statusView struct {
 	FeatureLevelOffered uint32      `json:"feature_level_offered"`
 	Offers              []offerView `json:"offers,omitempty"`
 	UpgradeHeldBackBy   []string    `json:"upgrade_held_back_by,omitempty"`
+
+	Drain *drainView `json:"drain,omitempty"`
 }
 
 // offerView is what a member offers, in JSON.
@@ -71,6 +73,8 @@ max_sessions bounds SESSIONS, and max_state_bytes bounds STATE, the memory that 
 state takes. TREE has the number of entries and the bytes of their data, and no in a cluster
 without a tree. WATCHES are those of the node's clients. LEVEL is the cluster's feature level, and
 the one that the node's release offers. A line below the table names what holds an upgrade back.
+READY is DRAINING for a node that is being drained, with what it still has, and DRAINED when
+nobody has to be waited for any more.
 
 The line of a node that does not answer says why. The exit code then is 1, or 3 when no node
 answers.`,
@@ -147,7 +151,7 @@ func viewStatus(endpoint string, st client.Status) statusView {
 		Version: st.Version, FeatureLevel: st.FeatureLevel, TreeEntries: st.TreeEntries,
 		TreeEphemerals: st.TreeEphemerals, TreeBytes: st.TreeBytes, Watches: st.Watches,
 		FeatureLevelOffered: st.Upgrade.Offered, UpgradeHeldBackBy: st.Upgrade.HeldBackBy,
-		Offers: viewOffers(st.Upgrade.Offers),
+		Offers: viewOffers(st.Upgrade.Offers), Drain: viewDrain(st.Drain),
 	}
 }
 
@@ -183,7 +187,10 @@ func silentRow(endpoint, cause string) []string {
 
 func statusRow(v *statusView) []string {
 	ready := yes(v.Ready)
-	if v.NotReadyBecause != "" {
+	switch {
+	case v.Drain != nil:
+		ready = v.Drain.text()
+	case v.NotReadyBecause != "":
 		ready += ": " + v.NotReadyBecause
 	}
 	if v.Warning != "" {

@@ -16,6 +16,8 @@ type Clients struct {
 	MaxWaitingBytes int
 	// LaggingWait is how long a request waits for this node to catch up with the request's token (M5).
 	LaggingWait time.Duration
+	// DrainTimeout is how long a node that is drained waits for its clients to go.
+	DrainTimeout time.Duration
 }
 
 // minLaggingWait lets a healthy follower apply what the leader has answered already, also when it hears of the commit

@@ -34,7 +34,7 @@ type Config struct {
 	// ZooKeeper is about the clients of Listen.ZooKeeper.
 	ZooKeeper ZooKeeper
 
-	// ShutdownTimeout bounds an orderly stop.
+	// ShutdownTimeout bounds an orderly stop, after the node was drained.
 	ShutdownTimeout time.Duration
 	Log             Log
 }

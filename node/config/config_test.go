@@ -117,7 +117,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"tls_cert": "c", "tls_key": "k",
 		"tls_ca": "a", "tls_client_ca": "b", "client_auth": "require", "http_auth": "optional", "tls_1_2": "on",
 		"tls_check_interval": "1s",
-		"shutdown_timeout":   "4s", "log_level": "debug", "log_format": "json",
+		"drain_timeout":      "3s", "shutdown_timeout": "4s", "log_level": "debug", "log_format": "json",
 	}
 	for _, s := range settings() {
 		v := other[s.name]

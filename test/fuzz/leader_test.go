@@ -174,6 +174,9 @@ func (nothingHeard) Moved(session.ID, uint64, uint64)        {}
 func (nothingHeard) MovedLocally(session.ID, uint64, uint64) {}
 func (nothingHeard) Jeopardy(time.Time, []string)            {}
 func (nothingHeard) JeopardyEnded()                          {}
+func (nothingHeard) Draining([]string)                       {}
+func (nothingHeard) DrainingEnded()                          {}
+func (nothingHeard) Dismissed()                              {}
 
 // scripted is the peer port of a leader that sends a script.
 type scripted struct {

@@ -54,6 +54,8 @@ type NodeStatus struct {
 	Warning string
 	Tree    TreeStatus
 	Upgrade UpgradeStatus
+	// Drain is nil while the node is not being drained.
+	Drain *DrainStatus
 }
 
 // UpgradeStatus says what a node's release offers. Offers and HeldBackBy come from the leader alone: what each member
@@ -92,6 +94,8 @@ type clusterServer struct {
 	snapshots Snapshots
 	// raise is that of the Config.
 	raise func(ctx context.Context, level uint32) (uint32, error)
+	// drains is that of the Config.
+	drains Drains
 }
 
 // GetStatus shows this node.
@@ -136,6 +140,7 @@ func (c *clusterServer) GetStatus(ctx context.Context,
 		FeatureLevelOffered: s.Upgrade.Offered,
 		Offers:              offers,
 		UpgradeHeldBackBy:   s.Upgrade.HeldBackBy,
+		Drain:               drainProto(s.Drain),
 	}, nil
 }
 

@@ -60,6 +60,8 @@ type Operators struct {
 	Admin session.Administration
 	// Raise raises the cluster to a feature level (W8), and returns the one that it has; nil: the node does not.
 	Raise func(ctx context.Context, level uint32) (uint32, error)
+	// Drains drains the node; nil: it cannot be drained.
+	Drains Drains
 }
 
 // StreamLimits bound what one Connect stream makes the node hold. The zero value of a field is its default.

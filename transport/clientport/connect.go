@@ -52,6 +52,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 		network:      network,
 		reservations: s.gate.Reservations(caller, s.cfg.Stream.Requests),
 		out:          newOutbox(s.cfg.Stream.Outgoing, network.Account, s.cfg.Patience, s.service.State),
+		sendOff:      sendOff{dismissed: make(chan struct{})},
 		streamState: newStreamState(s.cfg.Stream, func(busy bool) {
 			if busy {
 				network.SetBusy()
@@ -60,6 +61,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 			}
 		}),
 	}
+	c.sendOff.out = c.out
 	conn, err := s.service.Connect(c)
 	if err != nil {
 		return err
@@ -86,8 +88,9 @@ type connection struct {
 	network      *port.Conn
 	reservations *gate.Reservations
 	conn         session.Connection
-	out          *outbox
-	streamState  *streamState
+	sendOff
+	out         *outbox
+	streamState *streamState
 	// sessions is how many sessions the stream has.
 	sessions atomic.Int64
 	// heard counts the client's messages.
@@ -166,6 +169,8 @@ func (c *connection) until(read, written <-chan error) (atOnce bool, why error) 
 			return false, session.ErrStopping
 		case <-c.server.streamsEnd:
 			return false, session.ErrStopping
+		case <-c.dismissed:
+			return false, session.ErrDraining
 		case <-first.C:
 			why = c.silent()
 		case <-idle.C:

@@ -47,6 +47,12 @@ func requestsOf(name string) []proto.Message {
 			&holdfastv1.UpgradeSessionRequest{Token: token},
 			&holdfastv1.UpgradeSessionRequest{Token: &holdfastv1.Token{SessionId: 7, Credential: id, Local: true}},
 		},
+		holdfastv1.ClusterService_DrainNode_FullMethodName: {
+			&holdfastv1.DrainNodeRequest{Node: 3}, &holdfastv1.DrainNodeRequest{Node: 1<<32 - 1, Force: true},
+		},
+		holdfastv1.ClusterService_UndrainNode_FullMethodName: {
+			&holdfastv1.UndrainNodeRequest{Node: 3}, &holdfastv1.UndrainNodeRequest{},
+		},
 		holdfastv1.ClusterService_RaiseFeatureLevel_FullMethodName: {
 			&holdfastv1.RaiseFeatureLevelRequest{Level: 1}, &holdfastv1.RaiseFeatureLevelRequest{Level: 1<<32 - 1},
 		},
@@ -176,6 +182,21 @@ func (a *answering) Status(ctx context.Context) (NodeStatus, error) {
 	return fakeCluster{a.outcome}.Status(ctx)
 }
 
+// Drain returns a drain under way, or the outcome.
+func (a *answering) Drain(bool) (DrainStatus, error) {
+	a.asked++
+	if a.outcome != nil {
+		return DrainStatus{}, a.outcome
+	}
+	return DrainStatus{Since: session.Epoch(), Connections: 1, Sessions: 2, Local: 3, Leads: true}, nil
+}
+
+// Undrain returns that the node was being drained, or the outcome.
+func (a *answering) Undrain() (bool, error) {
+	a.asked++
+	return true, a.outcome
+}
+
 // raise returns the level that it was asked for, or the outcome.
 func (a *answering) raise(_ context.Context, level uint32) (uint32, error) {
 	a.asked++
@@ -205,8 +226,10 @@ func newUnaryCalls(node *answering) map[string]unaryCall {
 	servers := map[*grpc.ServiceDesc]any{
 		&holdfastv1.SessionService_ServiceDesc: sessions,
 		&holdfastv1.TreeService_ServiceDesc:    &treeServer{node: sessions},
-		&holdfastv1.ClusterService_ServiceDesc: &clusterServer{cluster: node, raise: node.raise},
-		&holdfastv1.IdService_ServiceDesc:      &idServer{clock: cfg.Clock, service: node},
+		&holdfastv1.ClusterService_ServiceDesc: &clusterServer{
+			cluster: node, raise: node.raise, drains: node, node: &sessionServer{service: node},
+		},
+		&holdfastv1.IdService_ServiceDesc: &idServer{clock: cfg.Clock, service: node},
 	}
 	calls := map[string]unaryCall{}
 	for desc, server := range servers {

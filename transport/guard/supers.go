@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"holdfast/auth"
@@ -35,30 +33,16 @@ func (a *Audit) Supers(
 	if id := auth.From(ctx); id.Known() {
 		caller = id.Name + " as " + caller
 	}
-	s := &supers{TreeConnection: conn, audit: a, from: address(shownIn(ctx).from), under: make(map[uint64]*record)}
-	s.who.Store(&caller)
-	return s
-}
-
-// SupersLater is [Audit.Supers] for the connection of a client that says who it is when it is served already. What it
-// writes is audited from the moment at which named is called, with the name of the digest that makes it super.
-func (a *Audit) SupersLater(from net.Addr, conn session.TreeConnection) (
-	audited session.TreeConnection, named func(name string),
-) {
-	s := &supers{TreeConnection: conn, audit: a, from: address(from), under: make(map[uint64]*record)}
-	return s, func(name string) {
-		caller := "super:" + name
-		s.who.Store(&caller)
+	return &supers{
+		TreeConnection: conn, audit: a, who: caller, from: address(shownIn(ctx).from), under: make(map[uint64]*record),
 	}
 }
 
 // supers is the tree's part of the connection of a super client. Each write is a record until its answer comes out.
 type supers struct {
 	session.TreeConnection
-	audit *Audit
-	from  string
-	// who is the client, nil as long as it is not super.
-	who atomic.Pointer[string]
+	audit     *Audit
+	who, from string
 
 	mu sync.Mutex
 	// under has the writes under way by their keys, which the node bounds. guarded by mu
@@ -67,11 +51,10 @@ type supers struct {
 
 // Write takes a write, which is audited unless it is void: that one changes nothing.
 func (s *supers) Write(w session.TreeWrite) error {
-	who := s.who.Load()
-	if who == nil || w.Write.Void {
+	if w.Write.Void {
 		return s.TreeConnection.Write(w)
 	}
-	r := s.audit.begin(auth.SuperWrites, *who, s.from)
+	r := s.audit.begin(auth.SuperWrites, s.who, s.from)
 	r.what = describeWrite(&w.Write)
 	s.mu.Lock()
 	s.under[w.Key] = r
@@ -106,12 +89,10 @@ func (s *supers) Close() {
 
 func (s *supers) end(key uint64, err error) {
 	s.mu.Lock()
-	r, audited := s.under[key]
+	r := s.under[key]
 	delete(s.under, key)
 	s.mu.Unlock()
-	if audited {
-		r.end(err)
-	}
+	r.end(err)
 }
 
 // errVoid is the outcome of a write in whose place the log has a void.

@@ -95,6 +95,9 @@ func AppendState(b []byte, s session.NodeState) []byte {
 	b = fields.Varint(b, 4, session.MaxBatch)
 	b = fields.Varint(b, 5, uint64(s.FeatureLevel))
 	b = fields.Varint(b, 6, uint64(s.ComingLevel))
+	if s.Draining {
+		b = fields.Varint(b, 10, 1)
+	}
 	return fields.End(b, start)
 }
 

@@ -21,7 +21,7 @@ type mapping struct {
 
 // Mappings returns the table of errors. An error with two sentinels is matched from the top. ErrOutcomeUnknown is
 // first: the only harmful mistake is to forget that something may have happened.
-func Mappings() [17]mapping {
+func Mappings() [19]mapping {
 	return [...]mapping{
 		{session.ErrOutcomeUnknown, codes.Unavailable, holdfastv1.Reason_REASON_OUTCOME_UNKNOWN},
 		{session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
@@ -40,6 +40,8 @@ func Mappings() [17]mapping {
 		{session.ErrWrongCluster, codes.FailedPrecondition, holdfastv1.Reason_REASON_WRONG_CLUSTER},
 		{session.ErrUnauthenticated, codes.Unauthenticated, holdfastv1.Reason_REASON_UNAUTHENTICATED},
 		{session.ErrForbidden, codes.PermissionDenied, holdfastv1.Reason_REASON_PERMISSION_DENIED},
+		{session.ErrDraining, codes.Unavailable, holdfastv1.Reason_REASON_DRAINING},
+		{session.ErrDrainRefused, codes.FailedPrecondition, holdfastv1.Reason_REASON_DRAIN_REFUSED},
 	}
 }
 
@@ -104,8 +106,11 @@ func Text(err error) string {
 		field   *session.FieldError
 		level   *session.LevelError
 		access  *session.AccessError
+		refused *session.DrainRefusedError
 	)
 	switch {
+	case errors.As(err, &refused):
+		return refused.Error()
 	case errors.As(err, &access):
 		return access.Error()
 	case errors.As(err, &expired) && (expired.ID != 0 || expired.Certificate != nil):
@@ -183,6 +188,7 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 			NeedsRoles: access.Needs, HasRoles: access.Has, Caller: access.Who, Shown: access.Shown,
 		}
 	}
+	addDrain(d, err)
 	addTree(d, err)
 	return d
 }
@@ -267,6 +273,10 @@ func typed(d *holdfastv1.ErrorDetail) error {
 		return &session.FieldError{Field: d.GetField(), Limit: d.GetLimit()}
 	case reason == holdfastv1.Reason_REASON_FEATURE_LEVEL:
 		return levelFrom(d)
+	case reason == holdfastv1.Reason_REASON_DRAINING:
+		return &session.DrainingError{Try: tryFrom(d.GetTry())}
+	case reason == holdfastv1.Reason_REASON_DRAIN_REFUSED:
+		return &session.DrainRefusedError{Why: d.GetLimit()}
 	case reason == holdfastv1.Reason_REASON_UNAUTHENTICATED:
 		return &session.AccessError{Needs: d.GetAccess().GetNeedsRoles(), Shown: d.GetAccess().GetShown()}
 	case reason == holdfastv1.Reason_REASON_PERMISSION_DENIED && d.GetAccess().GetCaller() != "":

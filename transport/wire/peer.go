@@ -61,6 +61,8 @@ func LearnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
 			Last:       m.Answer.Last,
 			Applied:    m.Answer.Applied,
 
+			Draining: m.Answer.Draining,
+
 			DigestIndex: m.Answer.Digest.Index,
 			Digest:      digestBytes(m.Answer.Digest),
 		}}}, nil
@@ -124,6 +126,7 @@ func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 		Last:       p.GetLast(),
 		Applied:    p.GetApplied(),
 		Digest:     digest,
+		Draining:   p.GetDraining(),
 	}, nil
 }
 
@@ -258,6 +261,8 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 			Compared:   comparisonProto(m.Heartbeat.Compared),
 			Committed:  m.Heartbeat.Committed,
 			Interval:   durationpb.New(m.Heartbeat.Interval),
+			Unheard:    nodesProto(m.Heartbeat.Aside.Unheard),
+			Draining:   nodesProto(m.Heartbeat.Aside.Draining),
 		}
 		for _, id := range m.Heartbeat.NotTaken {
 			h.NotTaken = append(h.NotTaken, uint64(id))
@@ -287,6 +292,10 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 		if err != nil {
 			return session.LeaderMessage{}, err
 		}
+		aside, err := asideFrom(h)
+		if err != nil {
+			return session.LeaderMessage{}, err
+		}
 		compared, err := comparisonFrom(h.GetCompared())
 		return session.LeaderMessage{Heartbeat: &session.Heartbeat{
 			Interval:   interval,
@@ -299,6 +308,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 			Compare:    h.GetCompare(),
 			Compared:   compared,
 			Committed:  h.GetCommitted(),
+			Aside:      aside,
 		}}, err
 	case *peerv1.LeaderMessage_Reply:
 		r, err := ReplyFrom(m.Reply)

@@ -13,7 +13,7 @@ import (
 func StateProto(s session.NodeState) *holdfastv1.NodeState {
 	return &holdfastv1.NodeState{
 		Node: uint32(s.Node), Mode: ModeProto(s.Mode), Index: s.Index, MaxBatch: session.MaxBatch,
-		FeatureLevel: s.FeatureLevel, ComingLevel: s.ComingLevel,
+		FeatureLevel: s.FeatureLevel, ComingLevel: s.ComingLevel, Draining: s.Draining,
 	}
 }
 
@@ -26,7 +26,7 @@ func StateFrom(p *holdfastv1.NodeState) session.NodeState {
 	}
 	return session.NodeState{
 		Node: n, Mode: ModeFrom(p.GetMode()), Index: p.GetIndex(), FeatureLevel: p.GetFeatureLevel(),
-		ComingLevel: p.GetComingLevel(),
+		ComingLevel: p.GetComingLevel(), Draining: p.GetDraining(),
 	}
 }
 

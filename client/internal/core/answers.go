@@ -60,6 +60,10 @@ func (a *answers) received(c *Conn, msg *holdfastv1.ServerMessage) {
 		}
 		a.tellGlobal(c, nil, func(h *Session) trigger { return h.either(counted, countedUnpromised) })
 		a.served(c)
+	case *holdfastv1.ServerMessage_Draining:
+		a.inDraining(c, m.Draining)
+	case *holdfastv1.ServerMessage_DrainingEnded:
+		a.drainingEnded(c)
 	default:
 		a.receivedOfTree(c, msg)
 	}
@@ -91,6 +95,7 @@ func (a *answers) failed(c *Conn, r *window.Request, err error) {
 		(!a.cfg.OnlyServers || slices.Contains(a.router.Servers, other.Address)) {
 		a.router.Prefer(other.Address)
 	}
+	a.refusedByDrained(c, err)
 	switch b := r.Body.(type) {
 	case *openBody:
 		a.openRefused(c, r, b.call, err)

@@ -22,6 +22,7 @@ func (m *moves) advance() {
 		return
 	}
 	if !r.Begun {
+		r.Forgive(m.now)
 		r.Begin(m.cfg.Jitter, m.homing(), r.Rounds > 0 && route.Silent(m.trouble.Last()))
 		if m.readOnly(m.cur) {
 			r.PutOff(m.cur.Server)

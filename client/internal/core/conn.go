@@ -65,7 +65,8 @@ func (c *Conn) stallsAt() time.Time {
 
 // dismissed reports that the client leaves c although c may serve well.
 func (c *Conn) dismissed() bool {
-	return errors.Is(c.failing, errRebalanced) || errors.Is(c.failing, errRemoved)
+	return errors.Is(c.failing, errRebalanced) || errors.Is(c.failing, errRemoved) ||
+		errors.Is(c.failing, session.ErrDraining)
 }
 
 // leaderless reports whether the node of c hears of no leader, and the client has nothing else against it.

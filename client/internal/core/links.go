@@ -61,6 +61,7 @@ func (k *links) adopt() {
 	k.cur.deadline, k.cur.probe = time.Time{}, probe{}
 	k.router.Moving = false
 	k.router.Last, k.router.NotBefore = k.cur.Server, nil
+	k.router.Avoid(k.cur.Server, time.Time{})
 	k.effects.Adopted = k.cur.Server
 	k.learnSoon()
 	k.effects.log(hclog.Info, "connected", "address", k.cur.Address)

@@ -56,7 +56,8 @@ func Judge(err error) verdict {
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), passes(err):
 		return Again
 	case errors.Is(err, session.ErrLagging), errors.Is(err, session.ErrNoLeader), errors.Is(err, session.ErrNotLeader),
-		errors.Is(err, session.ErrStopping), errors.Is(err, session.ErrReadOnly), errors.Is(err, ErrUnreachable),
+		errors.Is(err, session.ErrStopping), errors.Is(err, session.ErrDraining), errors.Is(err, session.ErrReadOnly),
+		errors.Is(err, ErrUnreachable),
 		status.Code(err) == codes.Unavailable:
 		return Elsewhere
 	default:

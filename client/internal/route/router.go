@@ -49,7 +49,7 @@ type Router struct {
 	Refused bool
 }
 
-// learnt are addresses that nodes have told.
+// learnt is what nodes have told: addresses, and that they are being drained.
 type learnt struct {
 	Learnt []string
 	// reached are the learnt addresses at which there was a node, and failed counts the attempts in a row at one that was
@@ -58,6 +58,8 @@ type learnt struct {
 	failed  map[string]int
 	// removed are servers that were configured before: they are not learnt.
 	removed map[string]bool
+	// avoided are servers that are tried last, and until when: their nodes are being drained.
+	avoided map[string]time.Time
 }
 
 // Begin starts a round over all servers: the configured ones in random order, those learnt, and the one that served
@@ -90,7 +92,7 @@ func (m *Router) Begin(d *Jitter, home Home, silent bool) {
 	if m.Spread != nil {
 		m.Spread(all)
 	}
-	all = append(all, doubtful...)
+	all = m.avoidedLast(append(all, doubtful...))
 	switch {
 	case i >= 0 && home == First:
 		all = slices.Insert(all, 0, m.Last)
@@ -98,6 +100,37 @@ func (m *Router) Begin(d *Jitter, home Home, silent bool) {
 		all = append(all, m.Last)
 	}
 	m.Plan(all)
+}
+
+// Avoid has a server tried last in rounds until then; zero ends that.
+func (m *Router) Avoid(server string, then time.Time) {
+	if m.avoided == nil {
+		m.avoided = make(map[string]time.Time)
+	}
+	if m.avoided[server] = then; then.IsZero() {
+		delete(m.avoided, server)
+	}
+}
+
+// Forgive forgets what was to be avoided until now.
+func (m *Router) Forgive(now time.Time) {
+	maps.DeleteFunc(m.avoided, func(_ string, then time.Time) bool { return !now.Before(then) })
+}
+
+// avoidedLast sorts servers that are avoided behind the others, which keep their order.
+func (m *Router) avoidedLast(servers []string) []string {
+	if len(m.avoided) == 0 {
+		return servers
+	}
+	var good, bad []string
+	for _, s := range servers {
+		if _, avoided := m.avoided[s]; avoided {
+			bad = append(bad, s)
+		} else {
+			good = append(good, s)
+		}
+	}
+	return append(good, bad...)
 }
 
 // Plan starts a round over servers, in their order.

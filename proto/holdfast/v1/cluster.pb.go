@@ -171,8 +171,10 @@ type GetStatusResponse struct {
 	// Why the cluster's feature level is not feature_level_offered, one reason a text. Empty from nodes that do not lead,
 	// and when nothing holds it back.
 	UpgradeHeldBackBy []string `protobuf:"bytes,42,rep,name=upgrade_held_back_by,json=upgradeHeldBackBy,proto3" json:"upgrade_held_back_by,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Set while the node is being drained.
+	Drain         *DrainStatus `protobuf:"bytes,50,opt,name=drain,proto3" json:"drain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetStatusResponse) Reset() {
@@ -397,6 +399,13 @@ func (x *GetStatusResponse) GetOffers() []*FeatureLevelOffer {
 func (x *GetStatusResponse) GetUpgradeHeldBackBy() []string {
 	if x != nil {
 		return x.UpgradeHeldBackBy
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetDrain() *DrainStatus {
+	if x != nil {
+		return x.Drain
 	}
 	return nil
 }
@@ -723,8 +732,8 @@ var File_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xf4\a\n" +
+	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/drain.proto\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
+	"\x10GetStatusRequest\"\xa4\b\n" +
 	"\x11GetStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
 	"\n" +
@@ -757,7 +766,8 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\awatches\x18\x19 \x01(\x04R\awatches\x122\n" +
 	"\x15feature_level_offered\x18( \x01(\rR\x13featureLevelOffered\x126\n" +
 	"\x06offers\x18) \x03(\v2\x1e.holdfast.v1.FeatureLevelOfferR\x06offers\x12/\n" +
-	"\x14upgrade_held_back_by\x18* \x03(\tR\x11upgradeHeldBackBy\"[\n" +
+	"\x14upgrade_held_back_by\x18* \x03(\tR\x11upgradeHeldBackBy\x12.\n" +
+	"\x05drain\x182 \x01(\v2\x18.holdfast.v1.DrainStatusR\x05drain\"[\n" +
 	"\x11FeatureLevelOffer\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\rR\x05level\x12\x1c\n" +
@@ -781,12 +791,14 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\vROLE_LEADER\x10\x01\x12\x11\n" +
 	"\rROLE_FOLLOWER\x10\x02\x12\x11\n" +
 	"\rROLE_OBSERVER\x10\x03\x12\x12\n" +
-	"\x0eROLE_CANDIDATE\x10\x042\xe9\x02\n" +
+	"\x0eROLE_CANDIDATE\x10\x042\x87\x04\n" +
 	"\x0eClusterService\x12J\n" +
 	"\tGetStatus\x12\x1d.holdfast.v1.GetStatusRequest\x1a\x1e.holdfast.v1.GetStatusResponse\x12P\n" +
 	"\vListMembers\x12\x1f.holdfast.v1.ListMembersRequest\x1a .holdfast.v1.ListMembersResponse\x12b\n" +
 	"\x11RaiseFeatureLevel\x12%.holdfast.v1.RaiseFeatureLevelRequest\x1a&.holdfast.v1.RaiseFeatureLevelResponse\x12U\n" +
-	"\fTakeSnapshot\x12 .holdfast.v1.TakeSnapshotRequest\x1a!.holdfast.v1.TakeSnapshotResponse0\x01B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\fTakeSnapshot\x12 .holdfast.v1.TakeSnapshotRequest\x1a!.holdfast.v1.TakeSnapshotResponse0\x01\x12J\n" +
+	"\tDrainNode\x12\x1d.holdfast.v1.DrainNodeRequest\x1a\x1e.holdfast.v1.DrainNodeResponse\x12P\n" +
+	"\vUndrainNode\x12\x1f.holdfast.v1.UndrainNodeRequest\x1a .holdfast.v1.UndrainNodeResponseB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_cluster_proto_rawDescOnce sync.Once
@@ -813,27 +825,37 @@ var file_holdfast_v1_cluster_proto_goTypes = []any{
 	(*ListMembersResponse)(nil),       // 7: holdfast.v1.ListMembersResponse
 	(*Member)(nil),                    // 8: holdfast.v1.Member
 	(Mode)(0),                         // 9: holdfast.v1.Mode
-	(*TakeSnapshotRequest)(nil),       // 10: holdfast.v1.TakeSnapshotRequest
-	(*TakeSnapshotResponse)(nil),      // 11: holdfast.v1.TakeSnapshotResponse
+	(*DrainStatus)(nil),               // 10: holdfast.v1.DrainStatus
+	(*TakeSnapshotRequest)(nil),       // 11: holdfast.v1.TakeSnapshotRequest
+	(*DrainNodeRequest)(nil),          // 12: holdfast.v1.DrainNodeRequest
+	(*UndrainNodeRequest)(nil),        // 13: holdfast.v1.UndrainNodeRequest
+	(*TakeSnapshotResponse)(nil),      // 14: holdfast.v1.TakeSnapshotResponse
+	(*DrainNodeResponse)(nil),         // 15: holdfast.v1.DrainNodeResponse
+	(*UndrainNodeResponse)(nil),       // 16: holdfast.v1.UndrainNodeResponse
 }
 var file_holdfast_v1_cluster_proto_depIdxs = []int32{
 	0,  // 0: holdfast.v1.GetStatusResponse.role:type_name -> holdfast.v1.Role
 	9,  // 1: holdfast.v1.GetStatusResponse.mode:type_name -> holdfast.v1.Mode
 	3,  // 2: holdfast.v1.GetStatusResponse.offers:type_name -> holdfast.v1.FeatureLevelOffer
-	8,  // 3: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
-	1,  // 4: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
-	6,  // 5: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
-	4,  // 6: holdfast.v1.ClusterService.RaiseFeatureLevel:input_type -> holdfast.v1.RaiseFeatureLevelRequest
-	10, // 7: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
-	2,  // 8: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
-	7,  // 9: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
-	5,  // 10: holdfast.v1.ClusterService.RaiseFeatureLevel:output_type -> holdfast.v1.RaiseFeatureLevelResponse
-	11, // 11: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
-	8,  // [8:12] is the sub-list for method output_type
-	4,  // [4:8] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	10, // 3: holdfast.v1.GetStatusResponse.drain:type_name -> holdfast.v1.DrainStatus
+	8,  // 4: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
+	1,  // 5: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
+	6,  // 6: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
+	4,  // 7: holdfast.v1.ClusterService.RaiseFeatureLevel:input_type -> holdfast.v1.RaiseFeatureLevelRequest
+	11, // 8: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
+	12, // 9: holdfast.v1.ClusterService.DrainNode:input_type -> holdfast.v1.DrainNodeRequest
+	13, // 10: holdfast.v1.ClusterService.UndrainNode:input_type -> holdfast.v1.UndrainNodeRequest
+	2,  // 11: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
+	7,  // 12: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
+	5,  // 13: holdfast.v1.ClusterService.RaiseFeatureLevel:output_type -> holdfast.v1.RaiseFeatureLevelResponse
+	14, // 14: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
+	15, // 15: holdfast.v1.ClusterService.DrainNode:output_type -> holdfast.v1.DrainNodeResponse
+	16, // 16: holdfast.v1.ClusterService.UndrainNode:output_type -> holdfast.v1.UndrainNodeResponse
+	11, // [11:17] is the sub-list for method output_type
+	5,  // [5:11] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_cluster_proto_init() }
@@ -841,6 +863,7 @@ func file_holdfast_v1_cluster_proto_init() {
 	if File_holdfast_v1_cluster_proto != nil {
 		return
 	}
+	file_holdfast_v1_drain_proto_init()
 	file_holdfast_v1_snapshot_proto_init()
 	file_holdfast_v1_types_proto_init()
 	type x struct{}

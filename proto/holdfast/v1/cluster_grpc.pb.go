@@ -25,6 +25,8 @@ const (
 	ClusterService_ListMembers_FullMethodName       = "/holdfast.v1.ClusterService/ListMembers"
 	ClusterService_RaiseFeatureLevel_FullMethodName = "/holdfast.v1.ClusterService/RaiseFeatureLevel"
 	ClusterService_TakeSnapshot_FullMethodName      = "/holdfast.v1.ClusterService/TakeSnapshot"
+	ClusterService_DrainNode_FullMethodName         = "/holdfast.v1.ClusterService/DrainNode"
+	ClusterService_UndrainNode_FullMethodName       = "/holdfast.v1.ClusterService/UndrainNode"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -44,6 +46,11 @@ type ClusterServiceClient interface {
 	// TakeSnapshot streams a backup: the state as of one index, from a frozen copy. It holds no cluster key and no request
 	// ids, but all data of the tree. A node streams at most two at a time: RESOURCE_EXHAUSTED names max_snapshots.
 	TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[TakeSnapshotResponse], error)
+	// DrainNode begins to drain the asked node, and returns at once: GetStatus shows how far it has come. It is refused
+	// with DRAIN_REFUSED unless the nodes that remain are a quorum and can take the clients. A repeat changes nothing.
+	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error)
+	// UndrainNode ends that. So does a restart of the node.
+	UndrainNode(ctx context.Context, in *UndrainNodeRequest, opts ...grpc.CallOption) (*UndrainNodeResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -103,6 +110,26 @@ func (c *clusterServiceClient) TakeSnapshot(ctx context.Context, in *TakeSnapsho
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ClusterService_TakeSnapshotClient = grpc.ServerStreamingClient[TakeSnapshotResponse]
 
+func (c *clusterServiceClient) DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrainNodeResponse)
+	err := c.cc.Invoke(ctx, ClusterService_DrainNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) UndrainNode(ctx context.Context, in *UndrainNodeRequest, opts ...grpc.CallOption) (*UndrainNodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UndrainNodeResponse)
+	err := c.cc.Invoke(ctx, ClusterService_UndrainNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -120,6 +147,11 @@ type ClusterServiceServer interface {
 	// TakeSnapshot streams a backup: the state as of one index, from a frozen copy. It holds no cluster key and no request
 	// ids, but all data of the tree. A node streams at most two at a time: RESOURCE_EXHAUSTED names max_snapshots.
 	TakeSnapshot(*TakeSnapshotRequest, grpc.ServerStreamingServer[TakeSnapshotResponse]) error
+	// DrainNode begins to drain the asked node, and returns at once: GetStatus shows how far it has come. It is refused
+	// with DRAIN_REFUSED unless the nodes that remain are a quorum and can take the clients. A repeat changes nothing.
+	DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error)
+	// UndrainNode ends that. So does a restart of the node.
+	UndrainNode(context.Context, *UndrainNodeRequest) (*UndrainNodeResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -141,6 +173,12 @@ func (UnimplementedClusterServiceServer) RaiseFeatureLevel(context.Context, *Rai
 }
 func (UnimplementedClusterServiceServer) TakeSnapshot(*TakeSnapshotRequest, grpc.ServerStreamingServer[TakeSnapshotResponse]) error {
 	return status.Error(codes.Unimplemented, "method TakeSnapshot not implemented")
+}
+func (UnimplementedClusterServiceServer) DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DrainNode not implemented")
+}
+func (UnimplementedClusterServiceServer) UndrainNode(context.Context, *UndrainNodeRequest) (*UndrainNodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UndrainNode not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -228,6 +266,42 @@ func _ClusterService_TakeSnapshot_Handler(srv interface{}, stream grpc.ServerStr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ClusterService_TakeSnapshotServer = grpc.ServerStreamingServer[TakeSnapshotResponse]
 
+func _ClusterService_DrainNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).DrainNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_DrainNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).DrainNode(ctx, req.(*DrainNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_UndrainNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UndrainNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).UndrainNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_UndrainNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).UndrainNode(ctx, req.(*UndrainNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -246,6 +320,14 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RaiseFeatureLevel",
 			Handler:    _ClusterService_RaiseFeatureLevel_Handler,
+		},
+		{
+			MethodName: "DrainNode",
+			Handler:    _ClusterService_DrainNode_Handler,
+		},
+		{
+			MethodName: "UndrainNode",
+			Handler:    _ClusterService_UndrainNode_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -101,6 +101,11 @@ const (
 	Reason_REASON_UNAUTHENTICATED Reason = 40
 	// PERMISSION_DENIED: the call needs one of the roles in access, and the caller has others.
 	Reason_REASON_PERMISSION_DENIED Reason = 41
+	// UNAVAILABLE: the node is being drained, and takes no opens and no resumes of global sessions. Nothing was done. Go to
+	// one of the addresses in try.
+	Reason_REASON_DRAINING Reason = 50
+	// FAILED_PRECONDITION: the node is not drained, because of what limit says. Nothing was done.
+	Reason_REASON_DRAIN_REFUSED Reason = 51
 )
 
 // Enum value maps for Reason.
@@ -137,6 +142,8 @@ var (
 		28: "REASON_FEATURE_LEVEL",
 		40: "REASON_UNAUTHENTICATED",
 		41: "REASON_PERMISSION_DENIED",
+		50: "REASON_DRAINING",
+		51: "REASON_DRAIN_REFUSED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":       0,
@@ -170,6 +177,8 @@ var (
 		"REASON_FEATURE_LEVEL":     28,
 		"REASON_UNAUTHENTICATED":   40,
 		"REASON_PERMISSION_DENIED": 41,
+		"REASON_DRAINING":          50,
+		"REASON_DRAIN_REFUSED":     51,
 	}
 )
 
@@ -390,7 +399,9 @@ type ErrorDetail struct {
 	// GAP: the number that must come next.
 	ExpectedNumber uint64 `protobuf:"varint,14,opt,name=expected_number,json=expectedNumber,proto3" json:"expected_number,omitempty"`
 	// UNAUTHENTICATED and PERMISSION_DENIED: what the call needs, and who calls.
-	Access        *Access `protobuf:"bytes,40,opt,name=access,proto3" json:"access,omitempty"`
+	Access *Access `protobuf:"bytes,40,opt,name=access,proto3" json:"access,omitempty"`
+	// DRAINING: client addresses of nodes that can take the session, in the order in which to try them.
+	Try           []string `protobuf:"bytes,50,rep,name=try,proto3" json:"try,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -530,6 +541,13 @@ func (x *ErrorDetail) GetAccess() *Access {
 	return nil
 }
 
+func (x *ErrorDetail) GetTry() []string {
+	if x != nil {
+		return x.Try
+	}
+	return nil
+}
+
 var File_holdfast_v1_error_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_error_proto_rawDesc = "" +
@@ -546,7 +564,7 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x0e\n" +
 	"\x02at\x18\x03 \x01(\x05R\x02at\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05stamp\x18\x05 \x01(\x06R\x05stamp\"\xbe\x04\n" +
+	"\x05stamp\x18\x05 \x01(\x06R\x05stamp\"\xd0\x04\n" +
 	"\vErrorDetail\x12+\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x13.holdfast.v1.ReasonR\x06reason\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
@@ -566,7 +584,8 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\binstance\x18\f \x01(\x06R\binstance\x12.\n" +
 	"\arefusal\x18\r \x01(\v2\x14.holdfast.v1.RefusalR\arefusal\x12'\n" +
 	"\x0fexpected_number\x18\x0e \x01(\x04R\x0eexpectedNumber\x12+\n" +
-	"\x06access\x18( \x01(\v2\x13.holdfast.v1.AccessR\x06access*\xe7\x05\n" +
+	"\x06access\x18( \x01(\v2\x13.holdfast.v1.AccessR\x06access\x12\x10\n" +
+	"\x03try\x182 \x03(\tR\x03try*\x96\x06\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_SESSION_EXPIRED\x10\x01\x12\x19\n" +
@@ -600,7 +619,9 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\x12REASON_NO_INSTANCE\x10\x1b\x12\x18\n" +
 	"\x14REASON_FEATURE_LEVEL\x10\x1c\x12\x1a\n" +
 	"\x16REASON_UNAUTHENTICATED\x10(\x12\x1c\n" +
-	"\x18REASON_PERMISSION_DENIED\x10)B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x18REASON_PERMISSION_DENIED\x10)\x12\x13\n" +
+	"\x0fREASON_DRAINING\x102\x12\x18\n" +
+	"\x14REASON_DRAIN_REFUSED\x103B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_error_proto_rawDescOnce sync.Once

@@ -772,6 +772,8 @@ type ServerMessage struct {
 	//	*ServerMessage_Events
 	//	*ServerMessage_Lost
 	//	*ServerMessage_Told
+	//	*ServerMessage_Draining
+	//	*ServerMessage_DrainingEnded
 	Message       isServerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -992,6 +994,24 @@ func (x *ServerMessage) GetTold() *Told {
 	return nil
 }
 
+func (x *ServerMessage) GetDraining() *Draining {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_Draining); ok {
+			return x.Draining
+		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetDrainingEnded() *DrainingEnded {
+	if x != nil {
+		if x, ok := x.Message.(*ServerMessage_DrainingEnded); ok {
+			return x.DrainingEnded
+		}
+	}
+	return nil
+}
+
 type isServerMessage_Message interface {
 	isServerMessage_Message()
 }
@@ -1072,6 +1092,14 @@ type ServerMessage_Told struct {
 	Told *Told `protobuf:"bytes,22,opt,name=told,proto3,oneof"`
 }
 
+type ServerMessage_Draining struct {
+	Draining *Draining `protobuf:"bytes,50,opt,name=draining,proto3,oneof"`
+}
+
+type ServerMessage_DrainingEnded struct {
+	DrainingEnded *DrainingEnded `protobuf:"bytes,51,opt,name=draining_ended,json=drainingEnded,proto3,oneof"`
+}
+
 func (*ServerMessage_Opened) isServerMessage_Message() {}
 
 func (*ServerMessage_Resumed) isServerMessage_Message() {}
@@ -1109,6 +1137,10 @@ func (*ServerMessage_Events) isServerMessage_Message() {}
 func (*ServerMessage_Lost) isServerMessage_Message() {}
 
 func (*ServerMessage_Told) isServerMessage_Message() {}
+
+func (*ServerMessage_Draining) isServerMessage_Message() {}
+
+func (*ServerMessage_DrainingEnded) isServerMessage_Message() {}
 
 // Answers is several messages in one, in their order. Only the outer message has a state. A node sends it only on a
 // connection whose client has sent a Batch.
@@ -3252,7 +3284,7 @@ var File_holdfast_v1_session_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/session.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/error.proto\x1a\x16holdfast/v1/tree.proto\x1a\x17holdfast/v1/types.proto\"\xca\x04\n" +
+	"\x19holdfast/v1/session.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/drain.proto\x1a\x17holdfast/v1/error.proto\x1a\x16holdfast/v1/tree.proto\x1a\x17holdfast/v1/types.proto\"\xca\x04\n" +
 	"\rClientMessage\x12'\n" +
 	"\x04open\x18\x01 \x01(\v2\x11.holdfast.v1.OpenH\x00R\x04open\x12-\n" +
 	"\x06resume\x18\x02 \x01(\v2\x13.holdfast.v1.ResumeH\x00R\x06resume\x12*\n" +
@@ -3306,7 +3338,7 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"E\n" +
 	"\aUpgrade\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
-	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\xa6\b\n" +
+	"\x05token\x18\x02 \x01(\v2\x12.holdfast.v1.TokenR\x05token\"\xa0\t\n" +
 	"\rServerMessage\x12,\n" +
 	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\x12-\n" +
 	"\x06opened\x18\x01 \x01(\v2\x13.holdfast.v1.OpenedH\x00R\x06opened\x120\n" +
@@ -3327,7 +3359,9 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x0fwatches_removed\x18\x13 \x01(\v2\x1b.holdfast.v1.WatchesRemovedH\x00R\x0ewatchesRemoved\x12-\n" +
 	"\x06events\x18\x14 \x01(\v2\x13.holdfast.v1.EventsH\x00R\x06events\x12'\n" +
 	"\x04lost\x18\x15 \x01(\v2\x11.holdfast.v1.LostH\x00R\x04lost\x12'\n" +
-	"\x04told\x18\x16 \x01(\v2\x11.holdfast.v1.ToldH\x00R\x04toldB\t\n" +
+	"\x04told\x18\x16 \x01(\v2\x11.holdfast.v1.ToldH\x00R\x04told\x123\n" +
+	"\bdraining\x182 \x01(\v2\x15.holdfast.v1.DrainingH\x00R\bdraining\x12C\n" +
+	"\x0edraining_ended\x183 \x01(\v2\x1a.holdfast.v1.DrainingEndedH\x00R\rdrainingEndedB\t\n" +
 	"\amessage\"A\n" +
 	"\aAnswers\x126\n" +
 	"\bmessages\x18\x01 \x03(\v2\x1a.holdfast.v1.ServerMessageR\bmessages\"\xce\x01\n" +
@@ -3565,12 +3599,14 @@ var file_holdfast_v1_session_proto_goTypes = []any{
 	(*Events)(nil),                 // 55: holdfast.v1.Events
 	(*Lost)(nil),                   // 56: holdfast.v1.Lost
 	(*Told)(nil),                   // 57: holdfast.v1.Told
-	(*Session)(nil),                // 58: holdfast.v1.Session
-	(*ErrorDetail)(nil),            // 59: holdfast.v1.ErrorDetail
-	(Cause)(0),                     // 60: holdfast.v1.Cause
-	(*Certificate)(nil),            // 61: holdfast.v1.Certificate
-	(*timestamppb.Timestamp)(nil),  // 62: google.protobuf.Timestamp
-	(Scope)(0),                     // 63: holdfast.v1.Scope
+	(*Draining)(nil),               // 58: holdfast.v1.Draining
+	(*DrainingEnded)(nil),          // 59: holdfast.v1.DrainingEnded
+	(*Session)(nil),                // 60: holdfast.v1.Session
+	(*ErrorDetail)(nil),            // 61: holdfast.v1.ErrorDetail
+	(Cause)(0),                     // 62: holdfast.v1.Cause
+	(*Certificate)(nil),            // 63: holdfast.v1.Certificate
+	(*timestamppb.Timestamp)(nil),  // 64: google.protobuf.Timestamp
+	(Scope)(0),                     // 65: holdfast.v1.Scope
 }
 var file_holdfast_v1_session_proto_depIdxs = []int32{
 	3,   // 0: holdfast.v1.ClientMessage.open:type_name -> holdfast.v1.Open
@@ -3610,90 +3646,92 @@ var file_holdfast_v1_session_proto_depIdxs = []int32{
 	55,  // 34: holdfast.v1.ServerMessage.events:type_name -> holdfast.v1.Events
 	56,  // 35: holdfast.v1.ServerMessage.lost:type_name -> holdfast.v1.Lost
 	57,  // 36: holdfast.v1.ServerMessage.told:type_name -> holdfast.v1.Told
-	8,   // 37: holdfast.v1.Answers.messages:type_name -> holdfast.v1.ServerMessage
-	14,  // 38: holdfast.v1.ResumedSessions.failures:type_name -> holdfast.v1.TouchFailure
-	58,  // 39: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
-	49,  // 40: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
-	48,  // 41: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
-	58,  // 42: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
-	49,  // 43: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
-	48,  // 44: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
-	48,  // 45: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
-	14,  // 46: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
-	59,  // 47: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
-	58,  // 48: holdfast.v1.Upgraded.session:type_name -> holdfast.v1.Session
-	49,  // 49: holdfast.v1.Upgraded.token:type_name -> holdfast.v1.Token
-	48,  // 50: holdfast.v1.Upgraded.safe_for:type_name -> google.protobuf.Duration
-	59,  // 51: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
-	60,  // 52: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
-	61,  // 53: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
-	62,  // 54: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
-	48,  // 55: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
-	42,  // 56: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
-	58,  // 57: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
-	49,  // 58: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
-	48,  // 59: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	50,  // 60: holdfast.v1.OpenSessionResponse.state:type_name -> holdfast.v1.NodeState
-	49,  // 61: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
-	58,  // 62: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
-	49,  // 63: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
-	48,  // 64: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	50,  // 65: holdfast.v1.ResumeSessionResponse.state:type_name -> holdfast.v1.NodeState
-	49,  // 66: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
-	28,  // 67: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
-	50,  // 68: holdfast.v1.TouchSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	48,  // 69: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
-	59,  // 70: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
-	49,  // 71: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
-	58,  // 72: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
-	49,  // 73: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
-	48,  // 74: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	50,  // 75: holdfast.v1.UpgradeSessionResponse.state:type_name -> holdfast.v1.NodeState
-	49,  // 76: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
-	50,  // 77: holdfast.v1.CloseSessionResponse.state:type_name -> holdfast.v1.NodeState
-	58,  // 78: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
-	61,  // 79: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
-	48,  // 80: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
-	50,  // 81: holdfast.v1.GetSessionResponse.state:type_name -> holdfast.v1.NodeState
-	36,  // 82: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
-	43,  // 83: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
-	63,  // 84: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
-	48,  // 85: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
-	48,  // 86: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
-	48,  // 87: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
-	48,  // 88: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
-	38,  // 89: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
-	50,  // 90: holdfast.v1.ListSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	58,  // 91: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
-	48,  // 92: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
-	58,  // 93: holdfast.v1.WatchSessionsResponse.opened:type_name -> holdfast.v1.Session
-	58,  // 94: holdfast.v1.WatchSessionsResponse.moved:type_name -> holdfast.v1.Session
-	61,  // 95: holdfast.v1.WatchSessionsResponse.ended:type_name -> holdfast.v1.Certificate
-	56,  // 96: holdfast.v1.WatchSessionsResponse.lost:type_name -> holdfast.v1.Lost
-	50,  // 97: holdfast.v1.WatchSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	0,   // 98: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
-	22,  // 99: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
-	24,  // 100: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
-	26,  // 101: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
-	29,  // 102: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
-	31,  // 103: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
-	33,  // 104: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
-	35,  // 105: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
-	39,  // 106: holdfast.v1.SessionService.WatchSessions:input_type -> holdfast.v1.WatchSessionsRequest
-	8,   // 107: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
-	23,  // 108: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
-	25,  // 109: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
-	27,  // 110: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
-	30,  // 111: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
-	32,  // 112: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
-	34,  // 113: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
-	37,  // 114: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
-	40,  // 115: holdfast.v1.SessionService.WatchSessions:output_type -> holdfast.v1.WatchSessionsResponse
-	107, // [107:116] is the sub-list for method output_type
-	98,  // [98:107] is the sub-list for method input_type
-	98,  // [98:98] is the sub-list for extension type_name
-	98,  // [98:98] is the sub-list for extension extendee
-	0,   // [0:98] is the sub-list for field type_name
+	58,  // 37: holdfast.v1.ServerMessage.draining:type_name -> holdfast.v1.Draining
+	59,  // 38: holdfast.v1.ServerMessage.draining_ended:type_name -> holdfast.v1.DrainingEnded
+	8,   // 39: holdfast.v1.Answers.messages:type_name -> holdfast.v1.ServerMessage
+	14,  // 40: holdfast.v1.ResumedSessions.failures:type_name -> holdfast.v1.TouchFailure
+	60,  // 41: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
+	49,  // 42: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
+	48,  // 43: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
+	60,  // 44: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
+	49,  // 45: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
+	48,  // 46: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
+	48,  // 47: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
+	14,  // 48: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
+	61,  // 49: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
+	60,  // 50: holdfast.v1.Upgraded.session:type_name -> holdfast.v1.Session
+	49,  // 51: holdfast.v1.Upgraded.token:type_name -> holdfast.v1.Token
+	48,  // 52: holdfast.v1.Upgraded.safe_for:type_name -> google.protobuf.Duration
+	61,  // 53: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
+	62,  // 54: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
+	63,  // 55: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
+	64,  // 56: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
+	48,  // 57: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
+	42,  // 58: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
+	60,  // 59: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
+	49,  // 60: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
+	48,  // 61: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	50,  // 62: holdfast.v1.OpenSessionResponse.state:type_name -> holdfast.v1.NodeState
+	49,  // 63: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
+	60,  // 64: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
+	49,  // 65: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
+	48,  // 66: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	50,  // 67: holdfast.v1.ResumeSessionResponse.state:type_name -> holdfast.v1.NodeState
+	49,  // 68: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
+	28,  // 69: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
+	50,  // 70: holdfast.v1.TouchSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	48,  // 71: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
+	61,  // 72: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
+	49,  // 73: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
+	60,  // 74: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
+	49,  // 75: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
+	48,  // 76: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	50,  // 77: holdfast.v1.UpgradeSessionResponse.state:type_name -> holdfast.v1.NodeState
+	49,  // 78: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
+	50,  // 79: holdfast.v1.CloseSessionResponse.state:type_name -> holdfast.v1.NodeState
+	60,  // 80: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
+	63,  // 81: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
+	48,  // 82: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
+	50,  // 83: holdfast.v1.GetSessionResponse.state:type_name -> holdfast.v1.NodeState
+	36,  // 84: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
+	43,  // 85: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
+	65,  // 86: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
+	48,  // 87: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
+	48,  // 88: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
+	48,  // 89: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
+	48,  // 90: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
+	38,  // 91: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
+	50,  // 92: holdfast.v1.ListSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	60,  // 93: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
+	48,  // 94: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
+	60,  // 95: holdfast.v1.WatchSessionsResponse.opened:type_name -> holdfast.v1.Session
+	60,  // 96: holdfast.v1.WatchSessionsResponse.moved:type_name -> holdfast.v1.Session
+	63,  // 97: holdfast.v1.WatchSessionsResponse.ended:type_name -> holdfast.v1.Certificate
+	56,  // 98: holdfast.v1.WatchSessionsResponse.lost:type_name -> holdfast.v1.Lost
+	50,  // 99: holdfast.v1.WatchSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	0,   // 100: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
+	22,  // 101: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
+	24,  // 102: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
+	26,  // 103: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
+	29,  // 104: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
+	31,  // 105: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
+	33,  // 106: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
+	35,  // 107: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
+	39,  // 108: holdfast.v1.SessionService.WatchSessions:input_type -> holdfast.v1.WatchSessionsRequest
+	8,   // 109: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
+	23,  // 110: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
+	25,  // 111: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
+	27,  // 112: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
+	30,  // 113: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
+	32,  // 114: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
+	34,  // 115: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
+	37,  // 116: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
+	40,  // 117: holdfast.v1.SessionService.WatchSessions:output_type -> holdfast.v1.WatchSessionsResponse
+	109, // [109:118] is the sub-list for method output_type
+	100, // [100:109] is the sub-list for method input_type
+	100, // [100:100] is the sub-list for extension type_name
+	100, // [100:100] is the sub-list for extension extendee
+	0,   // [0:100] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_session_proto_init() }
@@ -3701,6 +3739,7 @@ func file_holdfast_v1_session_proto_init() {
 	if File_holdfast_v1_session_proto != nil {
 		return
 	}
+	file_holdfast_v1_drain_proto_init()
 	file_holdfast_v1_error_proto_init()
 	file_holdfast_v1_tree_proto_init()
 	file_holdfast_v1_types_proto_init()
@@ -3737,6 +3776,8 @@ func file_holdfast_v1_session_proto_init() {
 		(*ServerMessage_Events)(nil),
 		(*ServerMessage_Lost)(nil),
 		(*ServerMessage_Told)(nil),
+		(*ServerMessage_Draining)(nil),
+		(*ServerMessage_DrainingEnded)(nil),
 	}
 	file_holdfast_v1_session_proto_msgTypes[34].OneofWrappers = []any{
 		(*GetSessionResponse_Session)(nil),

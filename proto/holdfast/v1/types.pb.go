@@ -668,7 +668,9 @@ type NodeState struct {
 	// What the cluster cannot do yet, and can without anybody's word as soon as its members have met (W8): a new cluster
 	// has no tree at its beginning. 0 when there is nothing to wait for. A client waits then instead of asking for the
 	// tree, and looks again at what the node says with its next messages.
-	ComingLevel   uint32 `protobuf:"varint,6,opt,name=coming_level,json=comingLevel,proto3" json:"coming_level,omitempty"`
+	ComingLevel uint32 `protobuf:"varint,6,opt,name=coming_level,json=comingLevel,proto3" json:"coming_level,omitempty"`
+	// The node is being drained: resume global sessions elsewhere, and open new ones elsewhere.
+	Draining      bool `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -745,6 +747,13 @@ func (x *NodeState) GetComingLevel() uint32 {
 	return 0
 }
 
+func (x *NodeState) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
 var File_holdfast_v1_types_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_types_proto_rawDesc = "" +
@@ -802,14 +811,16 @@ const file_holdfast_v1_types_proto_rawDesc = "" +
 	"\x03why\x18\x15 \x01(\tR\x03why\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdd\x01\n" +
 	"\tNodeState\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12%\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x11.holdfast.v1.ModeR\x04mode\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x1b\n" +
 	"\tmax_batch\x18\x04 \x01(\rR\bmaxBatch\x12#\n" +
 	"\rfeature_level\x18\x05 \x01(\rR\ffeatureLevel\x12!\n" +
-	"\fcoming_level\x18\x06 \x01(\rR\vcomingLevel*U\n" +
+	"\fcoming_level\x18\x06 \x01(\rR\vcomingLevel\x12\x1a\n" +
+	"\bdraining\x18\n" +
+	" \x01(\bR\bdraining*U\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCAUSE_CLOSED\x10\x01\x12\x11\n" +

@@ -518,7 +518,10 @@ type Heartbeat struct {
 	// field.
 	Interval *durationpb.Duration `protobuf:"bytes,13,opt,name=interval,proto3" json:"interval,omitempty"`
 	// An index that was committed when the leader sent the heartbeat (G6). 0 from a release without this field.
-	Committed     uint64 `protobuf:"varint,14,opt,name=committed,proto3" json:"committed,omitempty"`
+	Committed uint64 `protobuf:"varint,14,opt,name=committed,proto3" json:"committed,omitempty"`
+	// Members that the leader has not heard lately, and members whose nodes are being drained: no client is sent to them.
+	Unheard       []uint32 `protobuf:"varint,20,rep,packed,name=unheard,proto3" json:"unheard,omitempty"`
+	Draining      []uint32 `protobuf:"varint,21,rep,packed,name=draining,proto3" json:"draining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -623,6 +626,20 @@ func (x *Heartbeat) GetCommitted() uint64 {
 	return 0
 }
 
+func (x *Heartbeat) GetUnheard() []uint32 {
+	if x != nil {
+		return x.Unheard
+	}
+	return nil
+}
+
+func (x *Heartbeat) GetDraining() []uint32 {
+	if x != nil {
+		return x.Draining
+	}
+	return nil
+}
+
 // Comparison is the outcome of a comparison of the voters' digests.
 type Comparison struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -700,8 +717,10 @@ type Answer struct {
 	Credit *durationpb.Duration `protobuf:"bytes,12,opt,name=credit,proto3" json:"credit,omitempty"`
 	// The index that the leader compares, and the digest of the learner's node at that index, 16 bytes (D1). 0 and empty
 	// while the node has not applied the index, and when it no longer knows the digest.
-	DigestIndex   uint64 `protobuf:"varint,15,opt,name=digest_index,json=digestIndex,proto3" json:"digest_index,omitempty"`
-	Digest        []byte `protobuf:"bytes,16,opt,name=digest,proto3" json:"digest,omitempty"`
+	DigestIndex uint64 `protobuf:"varint,15,opt,name=digest_index,json=digestIndex,proto3" json:"digest_index,omitempty"`
+	Digest      []byte `protobuf:"bytes,16,opt,name=digest,proto3" json:"digest,omitempty"`
+	// The learner's node is being drained: it is not to lead, and no client is sent to it.
+	Draining      bool `protobuf:"varint,20,opt,name=draining,proto3" json:"draining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -811,6 +830,13 @@ func (x *Answer) GetDigest() []byte {
 		return x.Digest
 	}
 	return nil
+}
+
+func (x *Answer) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
 }
 
 // Request is what a learner asks of the leader on behalf of a client.
@@ -2602,7 +2628,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\rR\x06leader\x12!\n" +
 	"\fpeer_version\x18\x03 \x01(\rR\vpeerVersion\x12#\n" +
-	"\rfeature_level\x18\x04 \x01(\rR\ffeatureLevel\"\xd8\x02\n" +
+	"\rfeature_level\x18\x04 \x01(\rR\ffeatureLevel\"\x8e\x03\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
@@ -2617,11 +2643,13 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\acompare\x18\v \x01(\x04R\acompare\x128\n" +
 	"\bcompared\x18\f \x01(\v2\x1c.holdfast.peer.v1.ComparisonR\bcompared\x125\n" +
 	"\binterval\x18\r \x01(\v2\x19.google.protobuf.DurationR\binterval\x12\x1c\n" +
-	"\tcommitted\x18\x0e \x01(\x04R\tcommitted\":\n" +
+	"\tcommitted\x18\x0e \x01(\x04R\tcommitted\x12\x18\n" +
+	"\aunheard\x18\x14 \x03(\rR\aunheard\x12\x1a\n" +
+	"\bdraining\x18\x15 \x03(\rR\bdraining\":\n" +
 	"\n" +
 	"Comparison\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\fR\x06digest\"\xfc\x02\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"\x98\x03\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x1e\n" +
@@ -2637,7 +2665,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"processAge\x121\n" +
 	"\x06credit\x18\f \x01(\v2\x19.google.protobuf.DurationR\x06credit\x12!\n" +
 	"\fdigest_index\x18\x0f \x01(\x04R\vdigestIndex\x12\x16\n" +
-	"\x06digest\x18\x10 \x01(\fR\x06digest\"\xa7\x04\n" +
+	"\x06digest\x18\x10 \x01(\fR\x06digest\x12\x1a\n" +
+	"\bdraining\x18\x14 \x01(\bR\bdraining\"\xa7\x04\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +

@@ -1,0 +1,168 @@
+package whole_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+	"holdfast/test/bubble"
+)
+
+// drained waits until nobody has to be waited for at a node.
+func (f *fleet) drained(cl *client.Client, i int) client.Drain {
+	f.t.Helper()
+	for range 200 {
+		st, err := cl.Status(f.t.Context(), f.peers[i].Client)
+		if err != nil || st.Drain == nil {
+			f.t.Fatalf("status of node %d: %+v, %v", i+1, st.Drain, err)
+		}
+		if st.Drain.Done {
+			return *st.Drain
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	f.t.Fatalf("node %d is not drained", i+1)
+	return client.Drain{}
+}
+
+func (f *fleet) client(host string, endpoints ...string) *client.Client {
+	f.t.Helper()
+	cl, err := client.New(client.Config{Endpoints: endpoints, Dial: f.net.Host(host).Dial})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return cl
+}
+
+// The leader is drained: another node leads, the sessions go to the others without losing a promise, and nobody comes
+// back until the node is undrained. Its touches go on for whoever has not gone, and health says that it takes nobody.
+func TestDrain(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := simulated(t, 3)
+		defer f.end()
+		i := f.leader()
+		node, at := f.peers[i].Node, f.peers[i].Client
+		admin := f.client("admin", f.endpoints()...)
+		defer func() { _ = admin.Close() }()
+		var sessions []*client.Session
+		for j := range 8 {
+			cl := f.client("c"+string(rune('0'+j)), at) // the clients learn the other addresses
+			defer func() { _ = cl.Close() }()
+			one, err := cl.Open(t.Context(), client.SessionOptions{Timeout: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sessions = append(sessions, one)
+		}
+		time.Sleep(2 * time.Second)
+		if d, err := admin.DrainNode(t.Context(), at, node, false); err != nil || d.Since.IsZero() {
+			t.Fatalf("drain: %+v, %v", d, err)
+		}
+		d := f.drained(admin, i)
+		if d.Leads || d.Sessions > 0 || time.Since(d.Since) > 2*time.Second {
+			t.Errorf("drained after %v: %+v", time.Since(d.Since), d)
+		}
+		owners := map[session.Node]int{}
+		for j, s := range sessions {
+			owners[s.Owner()]++
+			if s.SafeUntil().IsZero() || s.Context().Err() != nil {
+				t.Errorf("session %d has lost its promise", j)
+			}
+		}
+		if owners[node] > 0 {
+			t.Errorf("sessions by node: %v, want none on the drained one", owners)
+		}
+		// A client that knows this node alone is sent to the others.
+		lost := f.client("lost", at)
+		defer func() { _ = lost.Close() }()
+		s, err := lost.Open(t.Context(), client.SessionOptions{Timeout: 10 * time.Second})
+		if err != nil || s.Owner() == node {
+			t.Errorf("open through the drained node: %v on node %d", err, s.Owner())
+		}
+		if status := f.healthz(i); status != http.StatusServiceUnavailable {
+			t.Errorf("healthz answers %d", status)
+		}
+		was, err := admin.UndrainNode(t.Context(), at, node)
+		if !was || err != nil {
+			t.Errorf("undrain: %v, %v", was, err)
+		}
+		time.Sleep(time.Second)
+		if status := f.healthz(i); status != http.StatusOK {
+			t.Errorf("healthz answers %d after undrain", status)
+		}
+		comer := f.client("back", at)
+		defer func() { _ = comer.Close() }()
+		back, err := comer.Open(t.Context(), client.SessionOptions{Timeout: 10 * time.Second})
+		if err != nil || back.Owner() != node {
+			t.Errorf("open after undrain: %v", err)
+		}
+	})
+}
+
+// A drain is refused, with the reason, when the others could not do without the node. With force it begins.
+func TestDrainIsRefused(t *testing.T) {
+	refused := func(t *testing.T, cl *client.Client, f *fleet, i int, want string) {
+		t.Helper()
+		_, err := cl.DrainNode(t.Context(), f.peers[i].Client, f.peers[i].Node, false)
+		if !errors.Is(err, session.ErrDrainRefused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("drain of node %d: %v, want %q", i+1, err, want)
+		}
+	}
+	bubble.Test(t, func(t *testing.T) {
+		f := simulated(t, 3)
+		defer f.end()
+		admin := f.client("admin", f.endpoints()...)
+		defer func() { _ = admin.Close() }()
+		if _, err := admin.DrainNode(t.Context(), f.peers[0].Client, 2, false); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("node 1 asked to drain node 2: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		if _, err := admin.DrainNode(t.Context(), f.peers[0].Client, 1, false); err != nil {
+			t.Fatal(err)
+		}
+		f.drained(admin, 0)
+		time.Sleep(2 * time.Second)
+		refused(t, admin, f, 1, "node 1 is being drained")
+		if _, err := admin.UndrainNode(t.Context(), f.peers[0].Client, 1); err != nil {
+			t.Fatal(err)
+		}
+		f.stop(2)
+		time.Sleep(5 * time.Second)
+		refused(t, admin, f, 0, "node 3 is not heard")
+		if _, err := admin.DrainNode(t.Context(), f.peers[0].Client, 1, true); err != nil {
+			t.Errorf("with force: %v", err)
+		}
+		f.nodes[2] = f.start(2)
+	})
+	bubble.Test(t, func(t *testing.T) {
+		f := simulated(t, 1)
+		defer f.end()
+		admin := f.client("admin", f.endpoints()...)
+		defer func() { _ = admin.Close() }()
+		refused(t, admin, f, 0, "without it 0 remain")
+	})
+}
+
+// healthz returns the status of a node's page.
+func (f *fleet) healthz(i int) int {
+	f.t.Helper()
+	web := &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return f.net.Host("probe").Dial(ctx, address)
+		},
+		DisableKeepAlives: true,
+	}
+	host := strings.TrimSuffix(f.peers[i].Client, ":7400")
+	answer, err := (&http.Client{Transport: web}).Get("http://" + host + ":7403/healthz") //nolint:noctx // nothing waits
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode
+}

@@ -1,0 +1,63 @@
+package wire
+
+import (
+	"errors"
+
+	peerv1 "holdfast/proto/holdfast/peer/v1"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// maxTry bounds the addresses of other nodes that are told, and read.
+const maxTry = 16
+
+// addDrain adds to the detail of err what drained nodes tell.
+func addDrain(d *holdfastv1.ErrorDetail, err error) {
+	if draining, ok := errors.AsType[*session.DrainingError](err); ok &&
+		d.GetReason() == holdfastv1.Reason_REASON_DRAINING {
+		d.Try = tryFrom(draining.Try)
+	}
+	if refused, ok := errors.AsType[*session.DrainRefusedError](err); ok {
+		d.Field, d.Limit = "node", refused.Why
+	}
+}
+
+// DrainingProto returns the notice that a node is being drained.
+func DrainingProto(try []string) *holdfastv1.Draining { return &holdfastv1.Draining{Try: tryFrom(try)} }
+
+// tryFrom returns the addresses that are heeded.
+func tryFrom(try []string) []string { return try[:min(len(try), maxTry)] }
+
+// asideFrom returns the members to which no client is sent.
+func asideFrom(h *peerv1.Heartbeat) (a session.Aside, err error) {
+	if a.Unheard, err = nodesFrom("heartbeat.unheard", h.GetUnheard()); err != nil {
+		return session.Aside{}, err
+	}
+	if a.Draining, err = nodesFrom("heartbeat.draining", h.GetDraining()); err != nil {
+		return session.Aside{}, err
+	}
+	return a, nil
+}
+
+func nodesProto(nodes []session.Node) []uint32 {
+	var all []uint32
+	for _, n := range nodes {
+		all = append(all, uint32(n))
+	}
+	return all
+}
+
+func nodesFrom(field string, all []uint32) ([]session.Node, error) {
+	if len(all) > int(session.MaxNode) {
+		return nil, &session.FieldError{Field: field, Limit: "at most 254 nodes"}
+	}
+	var nodes []session.Node
+	for _, raw := range all {
+		n, err := NodeFrom(field, raw)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
