@@ -57,6 +57,9 @@ func ClientPort() Table {
 	t[holdfastv1.AdminService_KillSessions_FullMethodName] = Call{Needs: Operator, Act: "kill sessions"}
 	t[holdfastv1.ClusterService_DrainNode_FullMethodName] = Call{Needs: Operator, Act: "drain node"}
 	t[holdfastv1.ClusterService_UndrainNode_FullMethodName] = Call{Needs: Operator, Act: "undrain node"}
+	t[holdfastv1.AdminService_ExtendSession_FullMethodName] = Call{Needs: Operator, Act: "extend a session"}
+	t[holdfastv1.AdminService_FreezeExpiry_FullMethodName] = Call{Needs: Operator, Act: "freeze expiry"}
+	t[holdfastv1.AdminService_ThawExpiry_FullMethodName] = Call{Needs: Operator, Act: "thaw expiry"}
 	t[holdfastv1.ClusterService_RaiseFeatureLevel_FullMethodName] = Call{Needs: Admin, Act: "raise feature level"}
 	t[holdfastv1.ClusterService_TakeSnapshot_FullMethodName] = Call{Needs: Admin, Act: "take snapshot"}
 	return t

@@ -51,6 +51,8 @@ type Status struct {
 	Upgrade                                         Upgrade
 	// Drain is nil while the node is not being drained.
 	Drain *Drain
+	// Freezing is nil while the cluster is not frozen, as far as the node knows.
+	Freezing *Freezing
 }
 
 // Upgrade says what a node's release can do beyond its cluster. Offers and HeldBackBy come from the leader alone.
@@ -76,6 +78,10 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 	if slices.Contains(c.nodes.Servers(), endpoint) { // another endpoint may belong to another cluster
 		c.seen.note(answer.GetAppliedIndex())
 	}
+	freezing, err := freezingFrom(answer.GetFreezing())
+	if err != nil {
+		return Status{}, fmt.Errorf("read the status of %s: %w", endpoint, err)
+	}
 	return Status{
 		Address: endpoint, Node: session.Node(answer.GetId()), ClusterID: answer.GetClusterId(),
 		Role: role(answer.GetRole()),
@@ -89,7 +95,7 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 		Version: answer.GetVersion(), FeatureLevel: answer.GetFeatureLevel(),
 		TreeEntries: answer.GetTreeEntries(), TreeEphemerals: answer.GetTreeEphemerals(),
 		TreeBytes: answer.GetTreeBytes(), Watches: answer.GetWatches(), Upgrade: upgradeFrom(answer),
-		Drain: drainFrom(answer.GetDrain()),
+		Drain: drainFrom(answer.GetDrain()), Freezing: freezing,
 	}, nil
 }
 

@@ -31,7 +31,11 @@ func check(c session.Command) error {
 		return checkLogVersion(c.Version)
 	case session.Configure:
 		return checkConfigure(c)
-	case session.ForgetRequests:
+	case session.FreezeExpiry:
+		return checkFreeze(c)
+	case session.ExtendSession:
+		return checkExtend(c)
+	case session.ForgetRequests, session.ThawExpiry:
 		return nil
 	default:
 		if t, ok := treeForm(c); ok {

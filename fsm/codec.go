@@ -64,6 +64,12 @@ func commandProto(c session.Command) *logv1.Command {
 		return &logv1.Command{Command: &logv1.Command_ClaimIds{ClaimIds: &logv1.ClaimIDs{
 			Node: uint32(c.Node), Ms: c.MS, Count: c.Count,
 		}}}
+	case session.FreezeExpiry:
+		return &logv1.Command{Command: &logv1.Command_FreezeExpiry{FreezeExpiry: freezeProto(c)}}
+	case session.ThawExpiry:
+		return &logv1.Command{Command: &logv1.Command_ThawExpiry{ThawExpiry: &logv1.ThawExpiry{}}}
+	case session.ExtendSession:
+		return &logv1.Command{Command: &logv1.Command_ExtendSession{ExtendSession: extendProto(c)}}
 	default:
 		panic(fmt.Sprintf("fsm: command %T passed its check and cannot be encoded", c))
 	}
@@ -195,6 +201,8 @@ func commandFrom(of *logv1.Command) (session.Command, error) {
 		c, err = upgradeFrom(m.UpgradeSession)
 	case *logv1.Command_Write, *logv1.Command_Void, *logv1.Command_Acknowledge, *logv1.Command_Reap:
 		return treeCommandOf(of)
+	case *logv1.Command_FreezeExpiry, *logv1.Command_ThawExpiry, *logv1.Command_ExtendSession:
+		name, c, err = operatorCommandFrom(of)
 	default:
 		name, c, err = clusterCommandFrom(of)
 	}

@@ -74,6 +74,11 @@ func everyCommand() map[string]session.Command {
 			Term: 7, Cause: session.CauseKilled, MS: 20_736_012_345, By: "CN=ops", Why: "stuck since the deploy",
 			Sessions: []session.Closing{{ID: 0x0304d3f642_7b0001, Attachment: 9, LastTouchAge: time.Second}},
 		},
+		"freeze_expiry": session.FreezeExpiry{
+			For: time.Hour, MS: 20_736_012_345, By: "CN=ops", Why: "network work",
+		},
+		"thaw_expiry":     session.ThawExpiry{},
+		"extend_session":  session.ExtendSession{ID: 0x0304d3f642_7b0001, For: 10 * time.Minute},
 		"forget_requests": session.ForgetRequests{UpToIndex: 1 << 40},
 		"configure":       session.Configure{Key: session.Key{0: 1, 31: 32}, Nonce: 0x0123456789abcdef},
 		"configure_bare":  session.Configure{Nonce: 1},

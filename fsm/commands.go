@@ -60,6 +60,8 @@ func (s *step) apply(c session.Command) session.Result {
 		r.Repeated = r.Err == nil && len(s.changes) == before
 	case session.ClaimIDs:
 		r.First, r.Err = s.claim(c)
+	case session.FreezeExpiry, session.ThawExpiry, session.ExtendSession:
+		r.Err = s.ofOperators(c)
 	case writeCommand, acknowledgeCommand, reapCommand:
 		r.Err = s.applyTree(c)
 	default:
@@ -148,7 +150,8 @@ func names(c session.MoveSession, attachment uint64) bool {
 }
 
 // close ends the sessions that still have the attachments that the deciding leader saw. If the leader decided in
-// another term than that of the entry, close ends nothing: another leader may have made promises since (E3).
+// another term than that of the entry, close ends nothing: another leader may have made promises since (E3). Nothing
+// expires in a freeze, and no session that an operator keeps (Y3, Y4).
 func (s *step) close(c session.CloseSessions) []bool {
 	closed := make([]bool, len(c.Sessions))
 	if c.Term != s.term {
@@ -159,7 +162,7 @@ func (s *step) close(c session.CloseSessions) []bool {
 	var r storedSession
 	for i, named := range c.Sessions {
 		ok := d.find(named.ID, &r)
-		if !ok || r.attachment != named.Attachment {
+		if !ok || r.attachment != named.Attachment || c.Cause == session.CauseExpired && !s.mayExpire(r.id) {
 			continue
 		}
 		cert := certificate{

@@ -50,6 +50,9 @@ const (
 	spaceThing   = 'T'
 	// storyThing comes before the story of a certificate. It is no fate of a will, with which what was left begins.
 	storyThing = 'A'
+	// freezeThing comes before what a freeze has held back, keptThing before an extended session.
+	freezeThing = 'F'
+	keptThing   = 'K'
 )
 
 func (r *storedSession) canonical(b []byte) []byte {

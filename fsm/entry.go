@@ -144,7 +144,8 @@ type entry struct {
 
 // Clocks are what the leader's clocks showed when it put an entry together (D3); 0 in entries before log version 3.
 type Clocks struct {
-	// WallMS is the wall clock in Unix milliseconds, Log the log clock.
+	// WallMS is the wall clock in Unix milliseconds. Log is the running clock, of which the log clock L is what passed
+	// outside freezes (Y3).
 	WallMS int64
 	Log    time.Duration
 }

@@ -32,6 +32,10 @@ func (l lacking) commands(all []session.Command) error {
 			if l <= session.AdminLevel && tells(&c) {
 				return fmt.Errorf("close_sessions: what comes with level %d: %w", session.AdminLevel, errUnknown)
 			}
+		case session.FreezeExpiry, session.ThawExpiry, session.ExtendSession:
+			if l <= session.AdminLevel {
+				return fmt.Errorf("%T: what comes with level %d: %w", c, session.AdminLevel, errUnknown)
+			}
 		}
 	}
 	return nil

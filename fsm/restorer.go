@@ -201,7 +201,7 @@ func (r *restorer) takeSession(m *logv1.Session) error {
 		s.labels = &labels
 	}
 	r.tables.putSession(s)
-	return nil
+	return r.takeKept(m)
 }
 
 func (r *restorer) takeCertificate(m *logv1.Certificate) error {

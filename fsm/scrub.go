@@ -117,6 +117,11 @@ func (t *tables) recount(pace func() error) (tally, error) {
 // canonicals calls f with all that the digest of the tree and its writers has, until f returns false.
 func (t *Tree) canonicals(f func(canonical []byte) bool) {
 	going := true
+	for _, one := range t.keeps.all {
+		if going = f(one.canonical()); !going {
+			return
+		}
+	}
 	t.Writers.Canonical(func(b []byte) bool {
 		going = f(b)
 		return going

@@ -87,7 +87,8 @@ func writeSnapshot(w io.Writer, v *View) error {
 	switch {
 	case t.shown != nil:
 		header.Version, header.Level = snapshotWithTree, t.shown.Level
-		header.ClockMs, header.Limits = uint64(t.shown.Clock.Milliseconds()), limitsProto(&t.shown.Limits)
+		header.Limits = limitsProto(&t.shown.Limits)
+		setTime(header, t.shown.Time)
 	case t.version != 0:
 		header.Version = snapshotVersioned
 	case t.capacity != (session.Capacity{}):
@@ -126,6 +127,9 @@ func writeSessions(w *recordWriter, t *tables) {
 		m.Labels = nil
 		if s.labels != nil {
 			m.Labels = labelsProto(*s.labels)
+		}
+		if t.shown != nil {
+			m.KeptMs = uint64(t.shown.Kept(s.id).Milliseconds())
 		}
 		w.record(r)
 		return w.err == nil

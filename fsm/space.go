@@ -16,8 +16,10 @@ type space struct {
 	limits  tree.Limits
 	tree    *store.Tree
 	writers *writers.Table
-	// clock is the log clock L (D3).
-	clock time.Duration
+	// time has the log clock L (D3), and the freeze (Y3).
+	time session.LogTime
+	// keeps are the sessions that operators have extended (Y4).
+	keeps keeps
 	// sum is the digest of the tree and the writers. It belongs to the space, whose parts refer to it.
 	sum setHash
 }
@@ -30,7 +32,7 @@ func (s *space) Remove(canonical []byte) { s.sum.remove(canonical) }
 
 // newSpace returns the space of a cluster that a Configure has just raised to a feature level.
 func newSpace(level uint32, limits tree.Limits, at store.At) *space {
-	s := &space{level: level, limits: limits, clock: at.L}
+	s := &space{level: level, limits: limits, time: session.LogTime{Log: at.L}}
 	s.tree = store.New(s, limits, at)
 	s.writers = writers.New(s, writers.DefaultLimits())
 	return s
@@ -43,19 +45,21 @@ type Tree struct {
 	Index uint64
 	// Level is the feature level, 1 or more (W8).
 	Level uint32
-	// Clock is the log clock (D3).
+	// Clock is the log clock (D3), Time has it too.
 	Clock   time.Duration
+	Time    session.LogTime
 	Limits  tree.Limits
 	Root    *store.Root
 	Writers *writers.Root
+	keeps   keeps
 	sum     setHash
 }
 
 // freeze returns the space as it is after the entry at index, at a cost that does not depend on its size.
 func (s *space) freeze(index uint64) *Tree {
 	return &Tree{
-		Index: index, Level: s.level, Clock: s.clock, Limits: s.limits, Root: s.tree.Freeze(),
-		Writers: s.writers.Freeze(), sum: s.sum,
+		Index: index, Level: s.level, Clock: s.time.Log, Time: s.time, Limits: s.limits, Root: s.tree.Freeze(),
+		Writers: s.writers.Freeze(), keeps: s.keeps.freeze(), sum: s.sum,
 	}
 }
 
@@ -67,15 +71,16 @@ func (t *tables) spaceSum() setHash {
 	return t.shown.sum
 }
 
-// canonical appends what the digest says of the space as a whole (D6): the level, the limits, the log clock, and the
-// sum of the parts.
+// canonical appends what the digest says of the space as a whole (D6): the level, the limits, the log clock, the
+// freeze, and the sum of the parts.
 func (t *Tree) canonical(b []byte) []byte {
 	open := uint64(0)
 	if t.Limits.OpenQuotas {
 		open = 1
 	}
-	return be64(append(b, spaceThing), t.sum.hi, t.sum.lo, uint64(t.Level), uint64(t.Clock.Milliseconds()),
+	b = be64(append(b, spaceThing), t.sum.hi, t.sum.lo, uint64(t.Level), uint64(t.Clock.Milliseconds()),
 		uint64(t.Limits.Ephemerals), uint64(t.Limits.Children), open)
+	return canonicalTime(b, t.Time)
 }
 
 // Wrote says what became of one write when it was applied. A write that was not carried out has Err: its session has

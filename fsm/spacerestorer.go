@@ -3,7 +3,6 @@ package fsm
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
@@ -24,7 +23,7 @@ type spaceRestorer struct {
 // beginTree takes what a header says of the tree, and checks that it says so if its version has one.
 func (r *restorer) beginTree(m *logv1.Header) error {
 	if m.GetVersion() != snapshotWithTree {
-		if m.GetLevel() != 0 || m.GetClockMs() != 0 || m.GetLimits() != nil {
+		if m.GetLevel() != 0 || m.GetClockMs() != 0 || m.GetLimits() != nil || m.GetHeldMs() != 0 || m.GetFrozen() != nil {
 			return fmt.Errorf("a snapshot of version %d must have no tree", m.GetVersion())
 		}
 		return nil
@@ -37,10 +36,11 @@ func (r *restorer) beginTree(m *logv1.Header) error {
 		return outOfRange("limits", "those of the tree")
 	case m.GetLevel() == 0 || m.GetLevel() > session.FeatureLevel:
 		return outOfRange("level", fmt.Sprintf("1 to %d, which this release has", session.FeatureLevel))
-	case m.GetClockMs() > maxClockMS:
-		return outOfRange("clock_ms", "below 2^43")
 	}
-	s := &space{level: m.GetLevel(), limits: *limits, clock: time.Duration(m.GetClockMs()) * time.Millisecond}
+	s := &space{level: m.GetLevel(), limits: *limits}
+	if s.time, err = timeFrom(m); err != nil {
+		return err
+	}
 	alive := func(id uint64) bool {
 		_, ok := r.tables.session(session.ID(id))
 		return ok

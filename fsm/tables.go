@@ -119,6 +119,9 @@ func (t *tables) dropSession(d *drops, r *storedSession) {
 	d.drop()
 	t.remove(r.canonical(t.scratch))
 	t.bytes -= r.cost()
+	if t.space != nil {
+		t.space.drop(r.id)
+	}
 }
 
 func (t *tables) setMark(mark session.ID) {

@@ -140,7 +140,7 @@ func (s *step) full(c session.Command, r session.Result) session.Result {
 
 // at returns when the command, or the end of the session, at the present position happens.
 func (s *step) at() store.At {
-	return store.At{Stamp: tree.StampAt(s.index, s.tree.position), L: s.space.clock, MS: s.tree.clocks.WallMS}
+	return store.At{Stamp: tree.StampAt(s.index, s.tree.position), L: s.space.time.Log, MS: s.tree.clocks.WallMS}
 }
 
 // stamp returns the stamp of what happens now, 0 below feature level 1.
@@ -342,10 +342,10 @@ func (s *step) risen(c session.Configure) uint32 {
 	return c.Level
 }
 
-// tick moves the log clock on to what the leader said when it put the entry together (D3). Below feature level 1 there
-// is none: no snapshot would keep it.
+// tick moves the clocks on to what the leader said when it put the entry together (D3). It ends a freeze that has come
+// to its bound (Y3). Below feature level 1 there are none: no snapshot would keep them.
 func (s *step) tick() {
 	if s.space != nil {
-		s.space.clock = max(s.space.clock, s.tree.clocks.Log)
+		s.space.time = s.space.time.At(s.tree.clocks.Log)
 	}
 }

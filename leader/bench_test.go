@@ -137,7 +137,7 @@ func poll(b *testing.B, stalls *session.Stalls) {
 		b.StopTimer()
 		t := tracking(p)
 		t.heartbeats.rounds.good = &round{n: 1, began: time.Hour}
-		words := t.heartbeats.rounds.owners(time.Hour)
+		words := t.heartbeats.rounds.owners(time.Hour, 0)
 		for i := range words {
 			words[i].stalls = stalls
 		}

@@ -34,6 +34,7 @@ type expirer struct {
 	stats  *counters
 	// wake wakes the goroutine of Run when a proposal is decided.
 	wake signal
+	tree *Tree
 
 	// wants are the latest due time on a due list and the first bucket of the queues.
 	wants wants
@@ -47,8 +48,8 @@ type expirer struct {
 	// late says how long ago the sessions of the newest batch were due.
 	late []time.Duration
 
-	// flights counts the commands that are not decided yet, flying their sessions.
-	flights, flying atomic.Int32
+	// flying counts the commands that are not decided yet, and their sessions.
+	flying struct{ commands, sessions atomic.Int32 }
 }
 
 // poll moves what has come due to the due lists, and proposes to end the sessions that may expire now.
@@ -60,8 +61,8 @@ func (x *expirer) poll() {
 	x.seen = states
 	for {
 		limit := 0
-		if x.flights.Load() < maxFlights {
-			limit = min(maxFlying-int(x.flying.Load()), session.MaxCloseBatch)
+		if x.flying.commands.Load() < maxFlights {
+			limit = min(maxFlying-int(x.flying.sessions.Load()), session.MaxCloseBatch)
 		}
 		batch, weight := x.take(now, states, limit)
 		if len(batch) == 0 {
@@ -77,11 +78,15 @@ func (x *expirer) poll() {
 // sift moves what has come due to the due lists, and returns the number of sessions moved.
 func (x *expirer) sift(now time.Duration, states *ownerStates) int {
 	due := 0
+	later := func(it *item) time.Duration {
+		at, _ := x.due(it, now, states)
+		return at
+	}
 	x.wants.filed = false
 	for i := range x.registry.shards {
 		s := &x.registry.shards[i]
 		s.mu.Lock()
-		due += s.queue.Sift(now, states.due)
+		due += s.queue.Sift(now, later)
 		if bucket, ok := s.queue.Next(); ok {
 			x.wants.until(bucket)
 		}
@@ -110,7 +115,7 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch
 	clear(x.owners[:])
 	x.wants.round, x.more, x.late = never, false, x.late[:0]
 	judge := func(it *item) (time.Duration, session.Verdict) {
-		due := states.due(it)
+		due, earned := x.due(it, now, states)
 		switch {
 		case due > now:
 			return due, session.Keep
@@ -129,7 +134,8 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch
 		}
 		weight += more
 		one := closing(it, now)
-		states[it.Value.owner].story(&one, it, due, now)
+		states[it.Value.owner].story(&one, it, earned, now)
+		one.Late = max(now-due, 0)
 		batch, x.late = append(batch, one), append(x.late, now-due)
 		return due, session.Pop
 	}
@@ -159,16 +165,16 @@ func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch
 // the tracker, because only its outcome says whether the marks are taken back (E4). expire logs a refusal, because no
 // caller can do more: the marks are taken back, and the sessions come due again.
 func (x *expirer) expire(batch []session.Closing, weight int) {
-	x.flights.Add(1)
-	x.flying.Add(int32(len(batch))) //nolint:gosec // at most MaxCloseBatch
+	x.flying.commands.Add(1)
+	x.flying.sessions.Add(int32(len(batch))) //nolint:gosec // at most MaxCloseBatch
 	x.closer.submit(ending{cause: session.CauseExpired}, batch, weight, func(result session.Result, err error) {
 		if err != nil {
 			x.logger.Warn("expiry not decided", "sessions", len(batch), "term", x.term, "error", err)
 		} else {
 			x.stats.expired.Add(ends(result.Closed))
 		}
-		x.flying.Add(-int32(len(batch))) //nolint:gosec // at most MaxCloseBatch
-		x.flights.Add(-1)
+		x.flying.sessions.Add(-int32(len(batch))) //nolint:gosec // at most MaxCloseBatch
+		x.flying.commands.Add(-1)
 		x.wake.set()
 	})
 }

@@ -43,17 +43,20 @@ func (q *requests) vigil(one *session.Session) session.Vigil {
 		deadline = now + extension(one.Timeout)
 	}
 	due := w.due(deadline, one.Timeout)
-	v.Remaining = max(due-now, 0)
 	v.Credit = due - w.plain(deadline, one.Timeout)
+	v.Frozen = q.heartbeats.frozen()
+	if kept := q.cfg.Tree.kept(one.ID, now); kept > now {
+		v.Kept, due = kept-now+v.Frozen, max(due, kept)
+	}
+	v.Remaining = max(due-now, 0) + v.Frozen
 	if deadline != 0 {
 		v.LastTouchAge = max(now-(deadline-extension(one.Timeout)), 0)
 	}
 	return v
 }
 
-// story fills in what a certificate tells of a decision at now to expire a session that was due at a moment.
+// story fills in what a certificate tells of the owner, when a session that is due at a moment expires at now.
 func (w *ownerState) story(c *session.Closing, it *item, due, now time.Duration) {
-	c.Late = max(now-due, 0)
 	c.Credit = due - w.plain(it.Deadline(), it.Value.timeout())
 	c.Silent = w.silence(now)
 }

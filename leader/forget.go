@@ -36,6 +36,17 @@ func (f *forgetter) age() time.Duration {
 	return timeout + timeout/10 + f.margin
 }
 
+// old returns the highest index up to which every open is old enough; false if there is none. What was opened before or
+// in a freeze is old enough only when its session has had the full timeout that follows (Y3).
+func (f *forgetter) old() (uint64, bool) {
+	now, heard := f.heartbeats.heard()
+	moment := now - f.age()
+	if moment < heard {
+		return 0, false
+	}
+	return f.opens.older(moment)
+}
+
 // run proposes the forgetting from time to time, until ctx or the term ends. committed is the newest entry of former
 // terms: their opens count as opened at the start of this term.
 func (f *forgetter) run(ctx context.Context, committed uint64) {
@@ -50,7 +61,7 @@ func (f *forgetter) run(ctx context.Context, committed uint64) {
 			return
 		case <-timer.C:
 		}
-		if index, ok := f.opens.older(f.heartbeats.now() - f.age()); ok {
+		if index, ok := f.old(); ok {
 			if err := f.forget(ctx, index); err == nil {
 				f.opens.drop(index)
 			} else {

@@ -35,10 +35,11 @@ type heartbeats struct {
 	rounds *rounds // guarded by mu
 	// regular is the monotonic time at which the next round begins even if nothing waits for it. Guarded by mu.
 	regular time.Duration
-	// looked is the newest look whose configuration was taken. Guarded by mu.
-	looked uint64
-	// wanted is the number of the newest round that a reader waits for. Guarded by mu.
-	wanted uint64
+	// latest has the newest look whose configuration was taken, and the number of the newest round that a reader waits
+	// for. Guarded by mu.
+	latest struct{ looked, wanted uint64 }
+	// frost is when the cluster was frozen, on clock. Guarded by mu.
+	frost session.Frost
 	// turned is closed and replaced when a round becomes good. Guarded by mu.
 	turned chan struct{}
 }
@@ -96,7 +97,7 @@ func (h *heartbeats) owners() (time.Duration, *ownerStates) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.clock.read(h.mono())
-	return now, h.rounds.owners(now)
+	return now, h.rounds.owners(now, h.frost.Heard(now))
 }
 
 // newest returns the number of the newest round that has begun, of any tracker of the term.
@@ -121,8 +122,8 @@ func (h *heartbeats) reconfigure() {
 	last := h.view.LastIndex()
 	h.mu.Lock()
 	var ended []*stream
-	if look > h.looked && len(members) > 0 {
-		h.looked = look
+	if look > h.latest.looked && len(members) > 0 {
+		h.latest.looked = look
 		ended = h.rounds.configure(members, last, h.clock.read(h.mono()))
 	}
 	h.mu.Unlock()
@@ -162,7 +163,7 @@ func (h *heartbeats) begin(w wants) time.Duration {
 	mono := h.mono()
 	now := h.clock.read(mono)
 	newest := h.rounds.newest
-	wanted := h.wanted > newest.number() || w.round > newest.moment()
+	wanted := h.latest.wanted > newest.number() || w.round > newest.moment()
 	begins := mono >= h.regular || wanted && newest == h.rounds.good
 	if begins {
 		h.rounds.begin(now)
@@ -201,7 +202,7 @@ func (h *heartbeats) sooner(wait, at, mono time.Duration) time.Duration {
 func (h *heartbeats) await(ctx context.Context) error {
 	h.mu.Lock()
 	need := h.rounds.newest.number() + 1
-	h.wanted = max(h.wanted, need)
+	h.latest.wanted = max(h.latest.wanted, need)
 	h.mu.Unlock()
 	h.wake.set()
 	for {

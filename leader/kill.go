@@ -13,8 +13,8 @@ import (
 // good round: only then a session that this node's state does not show is known to have ended (M5). Like a close it
 // marks each session, so that no move and no expiry of this leader gets in between (M6).
 func (q *requests) kill(ctx context.Context, r *session.KillRequest, done answered) {
-	if has := q.cfg.Tree.level(); has < session.AdminLevel {
-		done(session.Reply{}, &session.LevelError{What: "killing sessions", Has: has, Needs: session.AdminLevel})
+	if err := q.administers("killing sessions"); err != nil {
+		done(session.Reply{}, err)
 		return
 	}
 	q.wait(done, func() {

@@ -54,11 +54,11 @@ type ownerState struct {
 // ownerStates are the states of all owners at one moment. A node that is no member has the state of a lost one (M6).
 type ownerStates [1 << 8]ownerState
 
-// owners returns the state of every owner at now.
-func (r *rounds) owners(now time.Duration) *ownerStates {
+// owners returns the state of every owner at now. Every session has a full timeout from the moment heard on (Y3).
+func (r *rounds) owners(now, heard time.Duration) *ownerStates {
 	var all ownerStates
 	for i := range all {
-		all[i] = ownerState{horizon: r.good.moment()}
+		all[i] = ownerState{vouches: heard, horizon: r.good.moment()}
 	}
 	for node, m := range r.members {
 		w := &all[node]

@@ -39,11 +39,12 @@ func readError(err error) error {
 // remaining returns how long each session lives if it stays silent, negative for a session that does not exist.
 func (q *requests) remaining(ids []session.ID) []time.Duration {
 	now, states := q.heartbeats.owners()
+	frozen := q.heartbeats.frozen()
 	all := make([]time.Duration, len(ids))
 	for i, id := range ids {
 		all[i] = -time.Millisecond
 		if due, ok := q.due(id, now, states); ok {
-			all[i] = max(due-now, 0)
+			all[i] = max(due-now, q.cfg.Tree.kept(id, now)-now, 0) + frozen
 		}
 	}
 	return all

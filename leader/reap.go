@@ -7,8 +7,9 @@ import (
 	"holdfast/session"
 )
 
-// The leader looks for what is due in the tree each reapInterval (D5). While anything has a due time it moves the log
-// clock on each tickInterval, so that a fail-over loses at most that of it (D3).
+// The leader looks for what is due in the tree each reapInterval (D5). While anything waits for a time of the log it
+// moves the clocks on each tickInterval, so that a fail-over loses at most that of it (D3). An entry also ends a freeze
+// that has come to its bound (Y3).
 const (
 	reapInterval = time.Second
 	tickInterval = time.Minute
@@ -16,15 +17,21 @@ const (
 
 // Tree is what a leader needs of the tree in its state. The zero value is that of a state without one.
 type Tree struct {
-	// LogClock is the log clock of the state as the term began (D3).
-	LogClock time.Duration
+	// RunningClock is the running clock of the state as the term began (D3).
+	RunningClock time.Duration
+	// Now, if set, returns the time of the state (Y3), and Kept the moment of the log clock below which a session does
+	// not expire, 0 for none (Y4). Both must be safe for concurrent use and return at once.
+	Now  func() session.LogTime
+	Kept func(session.ID) time.Duration
 	// Reap, if set, returns the command that removes what is due at a time of the log clock, and says whether anything
-	// in the tree has a due time (D5). It must be safe for concurrent use and return soon.
+	// waits for a time of the log: an entry with a due time (D5), a freeze or an extended session (Y3, Y4). It must be
+	// safe for concurrent use and return soon.
 	Reap func(clock time.Duration) (due *session.TreeCommand, later bool)
 	// Weight, if set, returns how much work the end of a session makes in the tree besides the session itself (U2). It
 	// must be safe for concurrent use and return at once.
 	Weight func(session.ID) int
-	// Level, if set, returns the feature level of the state (W8). It must be safe for concurrent use and return at once.
+	// Level, if set, returns the feature level of the state (W8). It must be safe for concurrent use and return at
+	// once.
 	Level func() uint32
 }
 
@@ -53,12 +60,12 @@ func (t *Tracker) reap(ctx context.Context) {
 		case <-timer.C:
 		}
 		now := t.heartbeats.now()
-		switch due, later := t.cfg.Tree.Reap(t.LogClock()); {
+		switch due, later := t.cfg.Tree.Reap(t.cfg.Tree.at(now).Log); {
 		case due != nil:
 			if t.tend(ctx, *due) {
 				ticked = now
 			}
-		case later && now-ticked >= tickInterval:
+		case t.cfg.Tree.overdue(now) || later && now-ticked >= tickInterval:
 			if t.tend(ctx, session.Tick{}) {
 				ticked = now
 			}

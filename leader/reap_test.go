@@ -14,7 +14,7 @@ import (
 func tended(w *world, due, logClock time.Duration, gone *bool) *leader.Tracker {
 	return leader.New(leader.Config{
 		Node: 1, Term: term, Interval: beat, ExpiryInterval: width, Limits: session.Limits{Min: long, Max: 40 * time.Second},
-		Tree: leader.Tree{LogClock: logClock, Reap: func(clock time.Duration) (*session.TreeCommand, bool) {
+		Tree: leader.Tree{RunningClock: logClock, Reap: func(clock time.Duration) (*session.TreeCommand, bool) {
 			switch {
 			case *gone:
 				return nil, false
@@ -67,12 +67,12 @@ func TestD3TheLogClockStandsWithoutAQuorum(t *testing.T) {
 		m := w.join(2, prompt)
 		defer w.run()()
 		w.at(10 * time.Second)
-		if got := w.tracker.LogClock(); got < time.Hour+9*time.Second || got > time.Hour+10*time.Second {
+		if got := w.tracker.RunningClock(); got < time.Hour+9*time.Second || got > time.Hour+10*time.Second {
 			w.t.Errorf("after 10 s the log clock shows %v, want an hour more", got)
 		}
 		m.replies(func(*session.Heartbeat) *session.Answer { return nil })
 		w.at(60 * time.Second)
-		if got := w.tracker.LogClock(); got > time.Hour+12*time.Second {
+		if got := w.tracker.RunningClock(); got > time.Hour+12*time.Second {
 			w.t.Errorf("without a quorum since 10 s the log clock shows %v", got)
 		}
 	})

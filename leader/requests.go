@@ -100,9 +100,14 @@ func (q *requests) answer(ctx context.Context, node session.Node, r *session.Req
 		q.wait(done, func() { done(q.explain(ctx, r.Explain)) })
 	case r.Kill != nil:
 		q.kill(ctx, r.Kill, done)
+	case r.Freeze != nil:
+		q.freeze(r.Freeze, done)
+	case r.Extend != nil:
+		q.extend(r.Extend, done)
 	default:
 		done(session.Reply{}, &session.FieldError{
-			Field: "request", Limit: "one of open, resume, close, read, claim, upgrade, resumes, explain and kill",
+			Field: "request",
+			Limit: "one of open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze and extend",
 		})
 	}
 }

@@ -51,9 +51,9 @@ type Config struct {
 	// Heard, if set, is called when a node's whole answer to a heartbeat has arrived and its touches are taken, before
 	// the answer counts for anything else. sent is the moment at which the heartbeat was sent. It must return soon.
 	Heard func(from session.Node, sent time.Time)
-	// Expires, if set, is called with the sessions that were just found expired, before their close is proposed (E3), and
-	// with how long ago on the accountable clock sessions were due: late has one duration for each session, in no order.
-	// It must return soon, and keep neither.
+	// Expires, if set, is called with the sessions that were just found expired, before their close is proposed (E3),
+	// and with how long ago on the accountable clock sessions were due: late has one duration for each session, in no
+	// order. It must return soon, and keep neither.
 	Expires func(found []session.Closing, late []time.Duration)
 }
 
@@ -141,6 +141,7 @@ func (c *Config) setDefaults() {
 func (t *Tracker) Run(ctx context.Context, frozen Sessions) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	t.heartbeats.thaw(&t.cfg.Tree)
 	var wg sync.WaitGroup
 	wg.Go(func() { t.fill(ctx, frozen) })
 	wg.Go(func() { t.forgetter.run(ctx, t.view.CommitIndex()) })
@@ -159,6 +160,7 @@ func (t *Tracker) Restored() { t.term.end(ErrRestored) }
 // Applied takes the changes that an entry made. It implements the state machine's observer: the goroutine that applies
 // entries calls it in the order of the log, and it returns soon.
 func (t *Tracker) Applied(index, _ uint64, changes []session.Change) {
+	t.heartbeats.thaw(&t.cfg.Tree)
 	if len(changes) == 0 {
 		return
 	}
@@ -201,7 +203,7 @@ func (t *Tracker) lead(ctx context.Context) error {
 func (t *Tracker) expirer() *expirer {
 	return &expirer{
 		heartbeats: t.heartbeats, registry: t.registry, closer: t.closer, found: t.cfg.Expires,
-		term: t.term.number, logger: t.logger, stats: &t.stats, wake: t.wake,
+		term: t.term.number, logger: t.logger, stats: &t.stats, wake: t.wake, tree: &t.cfg.Tree,
 	}
 }
 
@@ -217,9 +219,9 @@ func (t *Tracker) fill(ctx context.Context, frozen Sessions) {
 	t.logger.Info("queue filled", "sessions", t.stats.filled.Load(), "took", took, "term", t.term.number)
 }
 
-// LogClock returns the log clock (D3): it runs with the accountable clock of the term (A1), so it never runs ahead. It
-// may be called while a proposal is made.
-func (t *Tracker) LogClock() time.Duration { return t.cfg.Tree.LogClock + t.heartbeats.now() }
+// RunningClock returns the running clock of the log (D3, Y3): it runs with the accountable clock of the term (A1), so
+// it never runs ahead. It may be called while a proposal is made.
+func (t *Tracker) RunningClock() time.Duration { return t.cfg.Tree.RunningClock + t.heartbeats.now() }
 
 // LogVersion returns the newest form of log entries that every member reads ([session.LogVersion]): each member has
 // said so on a stream in this term, or the log already has an entry of that form.

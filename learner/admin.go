@@ -56,9 +56,9 @@ func (l *Local) explain(id session.ID, now time.Duration,
 	if s == nil {
 		return session.Session{}, session.Vigil{}, false
 	}
-	due := localDue(s.item, stalls)
 	return s.facts, session.Vigil{
-		Remaining: max(due-now, 0), LastTouchAge: max(now-s.last, 0), VouchedAge: -1, Credit: due - s.item.Deadline(),
+		Remaining: l.remaining(s, now, stalls), LastTouchAge: max(now-s.last, 0), VouchedAge: -1,
+		Credit: localDue(s.item, stalls) - s.item.Deadline(), Frozen: l.frost.Left(now),
 	}, true
 }
 

@@ -36,6 +36,8 @@ type Local struct {
 	ended  map[session.ID]session.Certificate
 	ring   []past
 	oldest int
+	// frost is when the cluster was frozen, on the node's clock. guarded by mu
+	frost session.Frost
 	// usage is what the sessions of serving take, and may take (O4). guarded by mu
 	usage session.Usage
 	// expired counts the sessions that expired, upgraded the ones that became global. guarded by mu

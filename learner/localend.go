@@ -33,11 +33,27 @@ func localDue(it *session.Item[time.Duration], stalls *session.Stalls) time.Dura
 	return stalls.Due(it.Deadline(), it.Deadline()-it.Value, it.Value)
 }
 
+// due is localDue at now, and later when the cluster is or was frozen (Y3). Called with mu held.
+func (l *Local) due(it *session.Item[time.Duration], now time.Duration, stalls *session.Stalls) time.Duration {
+	due := localDue(it, stalls)
+	if heard := l.frost.Heard(now); heard > 0 {
+		due = max(due, heard+it.Value)
+	}
+	return due
+}
+
+// thaw takes in at now whether the cluster is frozen, as far as this node has applied it (Y3).
+func (l *Local) thaw(t session.LogTime, now time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frost.Look(t, t.Running(), now)
+}
+
 // expire ends the sessions that are due at now.
 func (l *Local) expire(now time.Duration, stalls *session.Stalls, wall time.Time) []localGone {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	due := func(it *session.Item[time.Duration]) time.Duration { return localDue(it, stalls) }
+	due := func(it *session.Item[time.Duration]) time.Duration { return l.due(it, now, stalls) }
 	if l.queue.Sift(now, due) == 0 && l.queue.Due() == 0 {
 		return nil
 	}
@@ -53,7 +69,8 @@ func (l *Local) expire(now time.Duration, stalls *session.Stalls, wall time.Time
 	for i, s := range over {
 		at := due(s.item)
 		gone[i] = l.end(s, fate{
-			cause: session.CauseExpired, late: max(now-at, 0), credit: max(at-s.item.Deadline(), 0),
+			cause: session.CauseExpired, late: max(now-at, 0),
+			credit: max(localDue(s.item, stalls)-s.item.Deadline(), 0),
 		}, now, wall)
 	}
 	l.expired += uint64(len(gone))

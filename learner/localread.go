@@ -9,8 +9,13 @@ import (
 )
 
 // listed returns what a read at now shows of s. Called with mu held.
-func (s *local) listed(now time.Duration, stalls *session.Stalls) session.Listed {
-	return session.Listed{Session: s.facts, Remaining: max(localDue(s.item, stalls)-now, 0)}
+func (l *Local) listed(s *local, now time.Duration, stalls *session.Stalls) session.Listed {
+	return session.Listed{Session: s.facts, Remaining: l.remaining(s, now, stalls)}
+}
+
+// remaining returns for how long s lives if it stays silent. Called with mu held.
+func (l *Local) remaining(s *local, now time.Duration, stalls *session.Stalls) time.Duration {
+	return max(l.due(s.item, now, stalls)-now, 0) + l.frost.Left(now)
 }
 
 // find returns what a read at now shows of a session, false when the session is not here.
@@ -21,7 +26,7 @@ func (l *Local) find(id session.ID, now time.Duration, stalls *session.Stalls) (
 	if s == nil {
 		return session.Listed{}, false
 	}
-	return s.listed(now, stalls), true
+	return l.listed(s, now, stalls), true
 }
 
 // maxHeld is how many sessions a list looks at under one hold of the lock, on which touches, opens and expiries wait. A
@@ -66,7 +71,7 @@ func (l *Local) lookOn(look *localLook) bool {
 				look.page.Next = look.upTo
 				return false
 			}
-			look.at(s)
+			look.at(s, l.listed(s, look.now, look.stalls))
 		}
 		look.upTo = l.order[i]
 	}
@@ -74,9 +79,8 @@ func (l *Local) lookOn(look *localLook) bool {
 }
 
 // at looks at a session. Called with mu held.
-func (look *localLook) at(s *local) {
+func (look *localLook) at(s *local, listed session.Listed) {
 	look.looked++
-	listed := s.listed(look.now, look.stalls)
 	if look.query.Filter.Match(&s.facts) && look.query.Filter.MatchRemaining(listed.Remaining) {
 		look.page.Sessions = append(look.page.Sessions, listed)
 	}

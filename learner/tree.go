@@ -80,11 +80,15 @@ type TreeState = namespace.State
 
 // AppliedTree takes what an entry did to the tree. The goroutine that applies entries calls it, after Applied.
 func (s *Server) AppliedTree(now TreeState, changes []tree.Change, wrote []lane.Wrote) {
+	s.local.thaw(now.Time, s.clock.now())
 	s.tree.Applied(now, changes, wrote)
 }
 
 // RestoredTree says that a snapshot has replaced the tree. The goroutine that applies entries calls it, after Restored.
-func (s *Server) RestoredTree(now TreeState) { s.tree.Restored(now) }
+func (s *Server) RestoredTree(now TreeState) {
+	s.local.thaw(now.Time, s.clock.now())
+	s.tree.Restored(now)
+}
 
 // WatchSessions tells of global sessions that are opened, moved and ended (V8 of the tree).
 func (s *Server) WatchSessions(

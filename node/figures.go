@@ -31,7 +31,7 @@ func (n *Node) figures() *figures {
 
 // nodeMetrics describe the node and the sessions that it knows.
 func nodeMetrics() []metric {
-	return slices.Concat(sessionMetrics(), healthMetrics(), electionMetrics())
+	return slices.Concat(sessionMetrics(), freezeMetrics(), healthMetrics(), electionMetrics())
 }
 
 func sessionMetrics() []metric {

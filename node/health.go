@@ -25,7 +25,8 @@ type health struct {
 	replica   *replica
 	security  *security
 	// drain takes the node out of service.
-	drain *drain
+	drain   *drain
+	freezes *freezes
 	// news wakes watch: the node has stalled, or goes on.
 	news chan struct{}
 	// ready is closed once the node has served for the first time.
@@ -67,6 +68,9 @@ func (h *health) explain(err error) error {
 // warning says what an operator should look after although the node serves. It is empty when there is nothing.
 func (h *health) warning() string {
 	var all []string
+	if text := h.freezes.warning(); text != "" {
+		all = append(all, text)
+	}
 	if err := h.replica.warning(); err != nil {
 		all = append(all, err.Error())
 	}
@@ -84,7 +88,8 @@ func (h *health) again() { signal(h.news) }
 
 // watch tells the health service of the client port whether the node serves, until ctx ends: at each heartbeat interval
 // while it serves, more often while it does not, and when the node stalls or steps out. It also has the roster look
-// whether this node is still a member, and warns when the room for sessions runs out.
+// whether this node is still a member, and warns when the room for sessions runs out, or
+// the cluster is frozen.
 func (h *health) watch(ctx context.Context, pulse session.Pulse, interval time.Duration, client *clientport.Server,
 	rooms []fullness,
 ) error {
@@ -95,6 +100,7 @@ func (h *health) watch(ctx context.Context, pulse session.Pulse, interval time.D
 		for i := range rooms {
 			rooms[i].look(h.logger)
 		}
+		h.freezes.remind()
 		h.roster.look()
 		ok := h.check() == nil
 		client.SetServing("", ok)

@@ -26,21 +26,29 @@ func (n *namespace) clocks() fsm.Clocks {
 	}
 	c := fsm.Clocks{WallMS: max(n.wall().UnixMilli(), 1)} // never zero: an entry may have nothing else
 	if t := n.tracker(); t != nil {
-		c.Log = t.LogClock()
+		c.Log = t.RunningClock()
 	}
 	return c
 }
 
-// clock returns the log clock of the state.
-func (n *namespace) clock() time.Duration {
+// time returns the time of the state (Y3).
+func (n *namespace) time() session.LogTime {
 	if now := n.view.Tree(); now != nil {
-		return now.Clock
+		return now.Time
+	}
+	return session.LogTime{}
+}
+
+// kept returns the moment of the log clock below which a session does not expire, 0 for none (Y4).
+func (n *namespace) kept(id session.ID) time.Duration {
+	if now := n.view.Tree(); now != nil {
+		return now.Kept(id)
 	}
 	return 0
 }
 
-// reap returns the command that removes what is due at a time of the log clock (D5), and whether anything has a due
-// time.
+// reap returns the command that removes what is due at a time of the log clock (D5), and whether anything waits for a
+// time of the log: an entry that has a due time, a freeze, or an extended session.
 func (n *namespace) reap(clock time.Duration) (due *session.TreeCommand, later bool) {
 	now := n.view.Tree()
 	if now == nil {
@@ -55,7 +63,8 @@ func (n *namespace) reap(clock time.Duration) (due *session.TreeCommand, later b
 		}
 	}
 	if len(all) == 0 {
-		return nil, len(now.Root.Due(fsm.MaxClock, 1)) > 0
+		waits := len(now.Root.Due(fsm.MaxClock, 1)) > 0 || now.Time.Freeze != nil || now.Extended() > 0
+		return nil, waits
 	}
 	encoded, err := form.AppendReap(nil, all)
 	if err != nil {

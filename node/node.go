@@ -222,7 +222,7 @@ func (n *Node) open() (err error) {
 	n.openRoles(opened, space)
 	n.health = &health{
 		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission, server: n.server,
-		replica: n.replica, security: n.ports.security, drain: n.newDrain(),
+		replica: n.replica, security: n.ports.security, drain: n.newDrain(), freezes: n.view.freezes,
 		news:  make(chan struct{}, 1),
 		ready: make(chan struct{}),
 	}
@@ -247,7 +247,7 @@ func (n *Node) openState() {
 		Logger: n.options.Logger, Fatal: n.failure.fail, LogFile: filepath.Join(n.dir.Path, logFile),
 		Lacks: n.options.tested.lacks,
 	})
-	n.view = &view{State: state}
+	n.view = &view{State: state, freezes: newFreezes(n.options.Logger)}
 	n.replica = &replica{
 		logger: n.options.Logger, state: state, stepOut: n.stepOut,
 		complaints: rate.Sometimes{Interval: complaintInterval},
@@ -277,6 +277,7 @@ func (n *Node) openState() {
 	}, n.view)
 	state.Observe(n.server)
 	state.ObserveTree(treeObserver{n.server})
+	state.ObserveTree(n.view.freezes)
 	if n.options.Applied != nil {
 		state.Observe(appliedHook(n.options.Applied))
 	}

@@ -47,6 +47,7 @@ func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
 		s.Ready = true
 	}
 	s.Warning = n.health.warning()
+	s.Freeze, s.Frozen = n.view.freezes.present()
 	return s, nil
 }
 

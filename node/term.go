@@ -150,7 +150,8 @@ func (t *terms) configure(term uint64) leader.Config {
 		Part:           t.view.PartOfRequests,
 		Written:        t.view.LogVersion,
 		Tree: leader.Tree{
-			LogClock: t.namespace.clock(), Reap: t.namespace.reap, Weight: t.namespace.weight, Level: t.view.level,
+			RunningClock: t.namespace.time().Running(), Now: t.namespace.time, Kept: t.namespace.kept,
+			Reap: t.namespace.reap, Weight: t.namespace.weight, Level: t.view.level,
 		},
 		Logger: t.options.Logger,
 		Clock:  t.options.Clock,

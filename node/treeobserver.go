@@ -29,6 +29,7 @@ func stateOf(now *fsm.Tree) learner.TreeState {
 	}
 	return learner.TreeState{
 		Index: now.Index, Level: now.Level, Root: now.Root, Writers: now.Writers, Clock: now.Clock,
+		Time: now.Time,
 	}
 }
 

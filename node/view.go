@@ -15,7 +15,8 @@ import (
 // view gives the roles the applied state, and Raft's term and members. Safe for concurrent use.
 type view struct {
 	*fsm.State
-	raft *raft.Raft
+	raft    *raft.Raft
+	freezes *freezes
 }
 
 // level returns the feature level of the cluster as this node has applied it (W8).

@@ -14,6 +14,12 @@ type Administration interface {
 	Deaths(ctx context.Context, q DeathQuery) (DeathPage, error)
 	// Kill ends sessions, whoever has them. Each is ended or refused by itself.
 	Kill(ctx context.Context, r KillRequest) ([]Killed, error)
+	// Freeze has nothing expire in the whole cluster for a time, or ends that time (Y3). It returns the index of its
+	// entry.
+	Freeze(ctx context.Context, r FreezeRequest) (index uint64, err error)
+	// Extend keeps a session for a time though it is silent (Y4). It returns the index of its entry. The error is an
+	// [ExpiredError] when the session has ended, and a [FieldError] for a local session.
+	Extend(ctx context.Context, r ExtendRequest) (index uint64, err error)
 	// State is [Service.State].
 	State() NodeState
 }
@@ -57,6 +63,10 @@ type Vigil struct {
 	Closing bool
 	// Credited is the time since the term began that counted against no session (A1).
 	Credited time.Duration
+	// Frozen is for how long nothing expires because an operator has frozen the cluster, 0 if it is not frozen (Y3).
+	// Kept is for how long the session is kept because an operator has extended it, 0 if it is not (Y4). Remaining has
+	// both in it.
+	Frozen, Kept time.Duration
 }
 
 // DeathQuery asks for a page of certificates.

@@ -3,8 +3,9 @@ package session
 import "time"
 
 // Command is a change of the replicated state: [OpenSession], [MoveSession], [MoveSessions], [CloseSessions],
-// [ForgetRequests], [Configure], [SetCapacity], [SetLogVersion], [ClaimIDs], [UpgradeSession], [Tick] or
-// [TreeCommand]. The state machine has no clock and no randomness, so a command carries what it needs of either.
+// [ForgetRequests], [Configure], [SetCapacity], [SetLogVersion], [ClaimIDs], [UpgradeSession], [FreezeExpiry],
+// [ThawExpiry], [ExtendSession], [Tick] or [TreeCommand]. The state machine has no clock and no randomness, so a
+// command carries what it needs of either.
 type Command interface{ command() }
 
 func (OpenSession) command()    {}
@@ -79,8 +80,8 @@ type CloseSessions struct {
 	Sessions []Closing
 	// By and Why are those of a [Story]: at most [MaxPrincipal] and [MaxWhy] bytes of UTF-8.
 	By, Why string
-	// Weight is how much work the command makes in the tree, as the leader's state counts it (U2). The log does not have
-	// it.
+	// Weight is how much work the command makes in the tree, as the leader's state counts it (U2). The log does not
+	// have it.
 	Weight int
 }
 

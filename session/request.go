@@ -18,6 +18,14 @@ type Request struct {
 	// Explain asks what keeps a session alive, and Kill ends sessions for an operator. Only to a leader that reads them.
 	Explain ID
 	Kill    *KillRequest
+	// Freeze and Extend are as Kill.
+	Freeze *FreezeRequest
+	Extend *ExtendRequest
+}
+
+// OfOperators reports whether r is for operators: only a leader of [AdminPeerVersion] reads it.
+func (r *Request) OfOperators() bool {
+	return r.Explain != 0 || r.Kill != nil || r.Freeze != nil || r.Extend != nil
 }
 
 // OpenRequest asks for a session.

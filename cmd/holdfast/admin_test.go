@@ -26,6 +26,9 @@ type operated struct {
 	kills []*holdfastv1.KillSessionsRequest
 	// filter is that of the newest list of deaths. guarded by mu
 	filter *holdfastv1.DeathFilter
+	// frozen is the newest freeze that was asked for, extended are the extensions. guarded by mu
+	frozen   *holdfastv1.FreezeExpiryRequest
+	extended []*holdfastv1.ExtendSessionRequest
 }
 
 func startOperated(t *testing.T) *operated {

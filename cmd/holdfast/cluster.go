@@ -52,7 +52,8 @@ type statusView struct {
 	Offers              []offerView `json:"offers,omitempty"`
 	UpgradeHeldBackBy   []string    `json:"upgrade_held_back_by,omitempty"`
 
-	Drain *drainView `json:"drain,omitempty"`
+	Drain    *drainView    `json:"drain,omitempty"`
+	Freezing *freezingView `json:"freezing,omitempty"`
 }
 
 // offerView is what a member offers, in JSON.
@@ -72,9 +73,9 @@ no leader, depending on the node's setting read_only. SESSIONS and STATE show us
 max_sessions bounds SESSIONS, and max_state_bytes bounds STATE, the memory that the replicated
 state takes. TREE has the number of entries and the bytes of their data, and no in a cluster
 without a tree. WATCHES are those of the node's clients. LEVEL is the cluster's feature level, and
-the one that the node's release offers. A line below the table names what holds an upgrade back.
-READY is DRAINING for a node that is being drained, with what it still has, and DRAINED when
-nobody has to be waited for any more.
+the one that the node's release offers. Lines below the table name what holds an upgrade
+back, and say that the cluster is frozen. READY is DRAINING for a node that is being drained,
+with what it still has, and DRAINED when nobody has to be waited for any more.
 
 The line of a node that does not answer says why. The exit code then is 1, or 3 when no node
 answers.`,
@@ -105,7 +106,8 @@ func (c *cli) status(ctx context.Context, cl *client.Client) error {
 		"ENDPOINT", "NODE", "ROLE", "MODE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "STATE",
 		"ATTACHED", "TREE", "WATCHES", "LEVEL", "READY", "VERSION",
 	}
-	if err := c.out.print(views, func() string { return columns(headers, rows) + heldBack(views) }); err != nil {
+	table := func() string { return columns(headers, rows) + heldBack(views) + frozenLine(views) }
+	if err := c.out.print(views, table); err != nil {
 		return err
 	}
 	return silentNodes(errs)
@@ -151,7 +153,7 @@ func viewStatus(endpoint string, st client.Status) statusView {
 		Version: st.Version, FeatureLevel: st.FeatureLevel, TreeEntries: st.TreeEntries,
 		TreeEphemerals: st.TreeEphemerals, TreeBytes: st.TreeBytes, Watches: st.Watches,
 		FeatureLevelOffered: st.Upgrade.Offered, UpgradeHeldBackBy: st.Upgrade.HeldBackBy,
-		Offers: viewOffers(st.Upgrade.Offers), Drain: viewDrain(st.Drain),
+		Offers: viewOffers(st.Upgrade.Offers), Drain: viewDrain(st.Drain), Freezing: viewFreezing(st.Freezing),
 	}
 }
 

@@ -26,6 +26,8 @@ type fakeNode struct {
 	holdfastv1.UnimplementedIdServiceServer
 	address string
 	number  uint32 // in its status
+	// freezing is in its status too.
+	freezing *holdfastv1.Freezing
 
 	mu     sync.Mutex
 	got    []string                                // guarded by mu
@@ -337,7 +339,7 @@ func (n *fakeNode) GetStatus(context.Context, *holdfastv1.GetStatusRequest) (*ho
 		MaxStateBytes: 2_200_000_000, SessionsAttached: 2, NotReadyBecause: "no good round", StateDigest: "ab",
 		Version: "v1", FeatureLevel: 1, TreeEntries: 12_000, TreeEphemerals: 7, TreeBytes: 3 << 20, Watches: 41,
 		FeatureLevelOffered: 2, Offers: []*holdfastv1.FeatureLevelOffer{{Node: 3, Level: 1, Connected: true}},
-		UpgradeHeldBackBy: []string{"node 3 runs a release that offers feature level 1"},
+		UpgradeHeldBackBy: []string{"node 3 runs a release that offers feature level 1"}, Freezing: n.freezing,
 	}, n.called("status")
 }
 

@@ -106,9 +106,10 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagRefused(err) })
 	root.AddCommand(group("session", "Open, keep alive, show and close sessions",
 		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionUpgrade(), c.sessionClose(), c.sessionList(),
-		c.sessionShow(), c.sessionWatch(), c.sessionWhy(), c.sessionDeaths(), c.sessionKill()),
+		c.sessionShow(), c.sessionWatch(), c.sessionWhy(), c.sessionDeaths(), c.sessionKill(),
+		c.sessionExtend()),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers(), c.clusterRaise(),
-			c.clusterDrain(), c.clusterUndrain()),
+			c.clusterDrain(), c.clusterUndrain(), c.clusterFreeze(), c.clusterThaw()),
 		c.snapshot(),
 		group("auth", "Make and check the bearer tokens that nodes take", c.authToken()),
 		c.ping(),

@@ -80,6 +80,8 @@ type vigilView struct {
 	OwnerSilentMS  int64        `json:"owner_silent_ms,omitempty"`
 	Closing        bool         `json:"closing,omitempty"`
 	CreditedMS     int64        `json:"credited_ms,omitempty"`
+	FrozenMS       int64        `json:"frozen_ms,omitempty"`
+	KeptMS         int64        `json:"kept_ms,omitempty"`
 }
 
 func viewVigil(v *session.Vigil) *vigilView {
@@ -87,6 +89,7 @@ func viewVigil(v *session.Vigil) *vigilView {
 		Leader: v.Leader, Term: v.Term, LedMS: v.Led.Milliseconds(), RemainingMS: v.Remaining.Milliseconds(),
 		LastTouchAgeMS: knownMS(v.LastTouchAge), VouchedAgeMS: knownMS(v.VouchedAge), CreditMS: v.Credit.Milliseconds(),
 		OwnerSilentMS: v.Silent.Milliseconds(), Closing: v.Closing, CreditedMS: v.Credited.Milliseconds(),
+		FrozenMS: v.Frozen.Milliseconds(), KeptMS: v.Kept.Milliseconds(),
 	}
 }
 
@@ -121,6 +124,7 @@ func whyAlive(one *session.Session, v *session.Vigil) []string {
 	}
 	if one.Local {
 		s.say("It is a local session: node %d alone knows it, and decides when it ends.", one.Owner)
+		frozenFor(&s, v)
 		s.say("Its newest touch is %s old. It expires %s from now if nothing more is heard of it.",
 			spanText(v.LastTouchAge), spanText(v.Remaining))
 		return s
@@ -132,7 +136,8 @@ func whyAlive(one *session.Session, v *session.Vigil) []string {
 			"which the leader vouches, %s ago.", spanText(v.VouchedAge))
 	case v.LastTouchAge > v.VouchedAge:
 		s.say("The newest touch that the leader has heard of is %s old. The session has its full timeout from a later "+
-			"moment, %s ago: the leader's term or its node's process began then, or its node fell silent.",
+			"moment, %s ago: the leader's term or its node's process began then, its node fell silent, or a freeze "+
+			"ended.",
 			spanText(v.LastTouchAge), spanText(v.VouchedAge))
 	default:
 		s.say("The newest touch that the leader has heard of is %s old; node %d may have had a newer one since.",
@@ -149,8 +154,20 @@ func whyAlive(one *session.Session, v *session.Vigil) []string {
 		s.say("In this term %s counted against no session, because the leader had no quorum or did not run.",
 			spanText(v.Credited))
 	}
+	if v.Kept > 0 {
+		s.say("An operator has extended it: it does not expire within %s.", spanText(v.Kept))
+	}
+	frozenFor(&s, v)
 	s.say("It expires %s from now if nothing more is heard of it.", spanText(v.Remaining))
 	return s
+}
+
+// frozenFor says that nothing expires.
+func frozenFor(s *sentences, v *session.Vigil) {
+	if v.Frozen > 0 {
+		s.say("An operator has frozen the cluster: nothing expires for %s, unless it is thawed before. Then each session "+
+			"has its full timeout.", spanText(v.Frozen))
+	}
 }
 
 // whyEnded explains the end of a session.

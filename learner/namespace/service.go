@@ -62,8 +62,9 @@ type State struct {
 	// Root is nil as long as the cluster has no tree (W8). Writers is not nil with a root.
 	Root    tree.Frozen
 	Writers *writers.Root
-	// Clock is the log clock (D3).
+	// Clock is the log clock (D3). Time has it too, and says whether the cluster is frozen (Y3).
 	Clock time.Duration
+	Time  session.LogTime
 }
 
 // published returns the state as lanes see it.

@@ -24,11 +24,13 @@ func TestUnits(t *testing.T) {
 		key string
 	}{
 		{
-			"holdfast.service", read(t, "../../deploy/systemd/holdfast.service"), []string{"/usr/bin/holdfast-node"},
+			"holdfast.service", read(t, "../../deploy/systemd/holdfast.service"),
+			[]string{"/usr/bin/holdfast-node"},
 			"WatchdogSec=",
 		},
 		{
-			"backup.service", shownIn(t, "../../docs/cli.md", "ini"), []string{"/usr/bin/holdfast", "/usr/local/bin/backup"},
+			"backup.service", shownIn(t, "../../docs/cli.md", "ini"),
+			[]string{"/usr/bin/holdfast", "/usr/local/bin/backup"},
 			"KillMode=",
 		},
 	} {

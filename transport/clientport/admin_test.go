@@ -25,11 +25,13 @@ import (
 
 // fakeAdmin is a node that has ended 3 sessions and knows one that lives.
 type fakeAdmin struct {
-	mu    sync.Mutex
-	kills []session.KillRequest  // guarded by mu
-	asked []session.DeathQuery   // guarded by mu
-	fails error                  // guarded by mu
-	ended [3]session.Certificate // constant
+	mu      sync.Mutex
+	kills   []session.KillRequest   // guarded by mu
+	freezes []session.FreezeRequest // guarded by mu
+	extends []session.ExtendRequest // guarded by mu
+	asked   []session.DeathQuery    // guarded by mu
+	fails   error                   // guarded by mu
+	ended   [3]session.Certificate  // constant
 }
 
 func (*fakeAdmin) State() session.NodeState {
@@ -66,6 +68,20 @@ func (a *fakeAdmin) Kill(_ context.Context, r session.KillRequest) ([]session.Ki
 	}
 	killed[0] = session.Killed{Err: session.ErrClosing}
 	return killed, a.fails
+}
+
+func (a *fakeAdmin) Freeze(_ context.Context, r session.FreezeRequest) (uint64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.freezes = append(a.freezes, r)
+	return 41, a.fails
+}
+
+func (a *fakeAdmin) Extend(_ context.Context, r session.ExtendRequest) (uint64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.extends = append(a.extends, r)
+	return 42, a.fails
 }
 
 // withAdmin runs a test with a client of a fakeAdmin, and with the lines of the audit.

@@ -3,6 +3,7 @@ package clientport
 import (
 	"context"
 	"fmt"
+	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
@@ -56,6 +57,9 @@ type NodeStatus struct {
 	Upgrade UpgradeStatus
 	// Drain is nil while the node is not being drained.
 	Drain *DrainStatus
+	// Freeze is that of the cluster, nil while it is not frozen, and Frozen for how much longer it lasts (Y3).
+	Freeze *session.Freeze
+	Frozen time.Duration
 }
 
 // UpgradeStatus says what a node's release offers. Offers and HeldBackBy come from the leader alone: what each member
@@ -141,6 +145,7 @@ func (c *clusterServer) GetStatus(ctx context.Context,
 		Offers:              offers,
 		UpgradeHeldBackBy:   s.Upgrade.HeldBackBy,
 		Drain:               drainProto(s.Drain),
+		Freezing:            wire.FreezingProto(s.Freeze, s.Frozen),
 	}, nil
 }
 

@@ -25,8 +25,13 @@ func VigilProto(v *session.Vigil) *holdfastv1.Vigil {
 	if v.Leader != 0 {
 		p.Led = durationpb.New(v.Led)
 	}
-	if v.Silent > 0 {
-		p.OwnerSilent = durationpb.New(v.Silent)
+	for _, one := range []struct {
+		is time.Duration
+		to **durationpb.Duration
+	}{{v.Silent, &p.OwnerSilent}, {v.Frozen, &p.Frozen}, {v.Kept, &p.Kept}} {
+		if one.is > 0 {
+			*one.to = durationpb.New(one.is)
+		}
 	}
 	return p
 }
@@ -53,6 +58,8 @@ func VigilFrom(p *holdfastv1.Vigil) (*session.Vigil, error) {
 		{"vigil.credit", p.GetCredit(), &v.Credit},
 		{"vigil.owner_silent", p.GetOwnerSilent(), &v.Silent},
 		{"vigil.credited", p.GetCredited(), &v.Credited},
+		{"vigil.frozen", p.GetFrozen(), &v.Frozen},
+		{"vigil.kept", p.GetKept(), &v.Kept},
 	} {
 		if *one.to, err = DurationFrom(one.field, one.from, NotNegative); err != nil {
 			return nil, err

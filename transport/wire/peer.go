@@ -130,7 +130,7 @@ func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 	}, nil
 }
 
-const requestBodies = "open, resume, close, read, claim, upgrade, resumes, explain or kill"
+const requestBodies = "open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze or extend"
 
 func requestProto(r *session.Request) (*peerv1.Request, error) {
 	p := &peerv1.Request{Seq: r.Seq}
@@ -168,6 +168,10 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 		p.Body = &peerv1.Request_Explain{Explain: &peerv1.ExplainRequest{SessionId: uint64(r.Explain)}}
 	case r.Kill != nil:
 		p.Body = &peerv1.Request_Kill{Kill: killProto(r.Kill)}
+	case r.Freeze != nil:
+		p.Body = &peerv1.Request_Freeze{Freeze: freezeProto(r.Freeze)}
+	case r.Extend != nil:
+		p.Body = &peerv1.Request_Extend{Extend: extendProto(r.Extend)}
 	default:
 		return nil, &session.FieldError{Field: "request", Limit: requestBodies}
 	}
@@ -203,6 +207,10 @@ func requestFrom(p *peerv1.Request) (*session.Request, error) {
 		r.Explain, err = explainFrom(b.Explain)
 	case *peerv1.Request_Kill:
 		r.Kill, err = peerKillFrom(b.Kill)
+	case *peerv1.Request_Freeze:
+		r.Freeze, err = peerFreezeFrom(b.Freeze)
+	case *peerv1.Request_Extend:
+		r.Extend, err = peerExtendFrom(b.Extend)
 	default:
 		err = &session.FieldError{Field: "body", Limit: requestBodies}
 	}

@@ -172,7 +172,12 @@ type Vigil struct {
 	// An end of the session is on its way to the log.
 	Closing bool `protobuf:"varint,9,opt,name=closing,proto3" json:"closing,omitempty"`
 	// Time since the term began that counted against no session, because the leader had no quorum or did not run.
-	Credited      *durationpb.Duration `protobuf:"bytes,10,opt,name=credited,proto3" json:"credited,omitempty"`
+	Credited *durationpb.Duration `protobuf:"bytes,10,opt,name=credited,proto3" json:"credited,omitempty"`
+	// For how long nothing expires because an operator has frozen the cluster; absent if it is not frozen. It is in
+	// remaining.
+	Frozen *durationpb.Duration `protobuf:"bytes,11,opt,name=frozen,proto3" json:"frozen,omitempty"`
+	// For how long the session is kept because an operator has extended it; absent if it is not. It is in remaining.
+	Kept          *durationpb.Duration `protobuf:"bytes,12,opt,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -273,6 +278,20 @@ func (x *Vigil) GetClosing() bool {
 func (x *Vigil) GetCredited() *durationpb.Duration {
 	if x != nil {
 		return x.Credited
+	}
+	return nil
+}
+
+func (x *Vigil) GetFrozen() *durationpb.Duration {
+	if x != nil {
+		return x.Frozen
+	}
+	return nil
+}
+
+func (x *Vigil) GetKept() *durationpb.Duration {
+	if x != nil {
+		return x.Kept
 	}
 	return nil
 }
@@ -673,6 +692,381 @@ func (x *KillResult) GetError() *ErrorDetail {
 	return nil
 }
 
+type FreezeExpiryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 ms to 24 h from now on, whatever freeze there was before. The freeze ends by itself then.
+	For *durationpb.Duration `protobuf:"bytes,1,opt,name=for,proto3" json:"for,omitempty"`
+	// The reason, which every node shows: at most 256 bytes of UTF-8.
+	Why           string `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeExpiryRequest) Reset() {
+	*x = FreezeExpiryRequest{}
+	mi := &file_holdfast_v1_admin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeExpiryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeExpiryRequest) ProtoMessage() {}
+
+func (x *FreezeExpiryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_admin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeExpiryRequest.ProtoReflect.Descriptor instead.
+func (*FreezeExpiryRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_admin_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *FreezeExpiryRequest) GetFor() *durationpb.Duration {
+	if x != nil {
+		return x.For
+	}
+	return nil
+}
+
+func (x *FreezeExpiryRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type FreezeExpiryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Index of the log entry.
+	Index         uint64     `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	State         *NodeState `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeExpiryResponse) Reset() {
+	*x = FreezeExpiryResponse{}
+	mi := &file_holdfast_v1_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeExpiryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeExpiryResponse) ProtoMessage() {}
+
+func (x *FreezeExpiryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeExpiryResponse.ProtoReflect.Descriptor instead.
+func (*FreezeExpiryResponse) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *FreezeExpiryResponse) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *FreezeExpiryResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+type ThawExpiryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ThawExpiryRequest) Reset() {
+	*x = ThawExpiryRequest{}
+	mi := &file_holdfast_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThawExpiryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThawExpiryRequest) ProtoMessage() {}
+
+func (x *ThawExpiryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThawExpiryRequest.ProtoReflect.Descriptor instead.
+func (*ThawExpiryRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+type ThawExpiryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Index of the log entry.
+	Index         uint64     `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	State         *NodeState `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ThawExpiryResponse) Reset() {
+	*x = ThawExpiryResponse{}
+	mi := &file_holdfast_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThawExpiryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThawExpiryResponse) ProtoMessage() {}
+
+func (x *ThawExpiryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThawExpiryResponse.ProtoReflect.Descriptor instead.
+func (*ThawExpiryResponse) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ThawExpiryResponse) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ThawExpiryResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+type ExtendSessionRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SessionId uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// 0 to 24 h from now on, whatever extension there was before; 0 takes an extension back. The time of a freeze does not
+	// count.
+	For           *durationpb.Duration `protobuf:"bytes,2,opt,name=for,proto3" json:"for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendSessionRequest) Reset() {
+	*x = ExtendSessionRequest{}
+	mi := &file_holdfast_v1_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendSessionRequest) ProtoMessage() {}
+
+func (x *ExtendSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendSessionRequest.ProtoReflect.Descriptor instead.
+func (*ExtendSessionRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_admin_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ExtendSessionRequest) GetSessionId() uint64 {
+	if x != nil {
+		return x.SessionId
+	}
+	return 0
+}
+
+func (x *ExtendSessionRequest) GetFor() *durationpb.Duration {
+	if x != nil {
+		return x.For
+	}
+	return nil
+}
+
+type ExtendSessionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Index of the log entry.
+	Index         uint64     `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	State         *NodeState `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendSessionResponse) Reset() {
+	*x = ExtendSessionResponse{}
+	mi := &file_holdfast_v1_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendSessionResponse) ProtoMessage() {}
+
+func (x *ExtendSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendSessionResponse.ProtoReflect.Descriptor instead.
+func (*ExtendSessionResponse) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ExtendSessionResponse) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ExtendSessionResponse) GetState() *NodeState {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+// Freezing says that nothing expires (Y3).
+type Freezing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For how long from now on.
+	Left *durationpb.Duration `protobuf:"bytes,1,opt,name=left,proto3" json:"left,omitempty"`
+	// Since when, by the clock of the leader that froze the cluster.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// The operator and the reason given.
+	By            string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	Why           string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Freezing) Reset() {
+	*x = Freezing{}
+	mi := &file_holdfast_v1_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Freezing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Freezing) ProtoMessage() {}
+
+func (x *Freezing) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Freezing.ProtoReflect.Descriptor instead.
+func (*Freezing) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Freezing) GetLeft() *durationpb.Duration {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *Freezing) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Freezing) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Freezing) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 var File_holdfast_v1_admin_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_admin_proto_rawDesc = "" +
@@ -687,7 +1081,7 @@ const file_holdfast_v1_admin_proto_rawDesc = "" +
 	"\asession\x18\x01 \x01(\v2\x14.holdfast.v1.SessionR\asession\x12:\n" +
 	"\vcertificate\x18\x02 \x01(\v2\x18.holdfast.v1.CertificateR\vcertificate\x12(\n" +
 	"\x05vigil\x18\x03 \x01(\v2\x12.holdfast.v1.VigilR\x05vigil\x12,\n" +
-	"\x05state\x18\x04 \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"\xd8\x03\n" +
+	"\x05state\x18\x04 \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"\xba\x04\n" +
 	"\x05Vigil\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\rR\x06leader\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12+\n" +
@@ -700,7 +1094,9 @@ const file_holdfast_v1_admin_proto_rawDesc = "" +
 	"\fowner_silent\x18\b \x01(\v2\x19.google.protobuf.DurationR\vownerSilent\x12\x18\n" +
 	"\aclosing\x18\t \x01(\bR\aclosing\x125\n" +
 	"\bcredited\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\bcredited\"\xa0\x01\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\bcredited\x121\n" +
+	"\x06frozen\x18\v \x01(\v2\x19.google.protobuf.DurationR\x06frozen\x12-\n" +
+	"\x04kept\x18\f \x01(\v2\x19.google.protobuf.DurationR\x04kept\"\xa0\x01\n" +
 	"\x11ListDeathsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -733,12 +1129,38 @@ const file_holdfast_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x01 \x01(\x06R\tsessionId\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12.\n" +
-	"\x05error\x18\x03 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error2\x8d\x02\n" +
+	"\x05error\x18\x03 \x01(\v2\x18.holdfast.v1.ErrorDetailR\x05error\"T\n" +
+	"\x13FreezeExpiryRequest\x12+\n" +
+	"\x03for\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x03for\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"Z\n" +
+	"\x14FreezeExpiryResponse\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12,\n" +
+	"\x05state\x18\x02 \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"\x13\n" +
+	"\x11ThawExpiryRequest\"X\n" +
+	"\x12ThawExpiryResponse\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12,\n" +
+	"\x05state\x18\x02 \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"b\n" +
+	"\x14ExtendSessionRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\x06R\tsessionId\x12+\n" +
+	"\x03for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03for\"[\n" +
+	"\x15ExtendSessionResponse\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12,\n" +
+	"\x05state\x18\x02 \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"\x8d\x01\n" +
+	"\bFreezing\x12-\n" +
+	"\x04left\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04left\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why2\x89\x04\n" +
 	"\fAdminService\x12Y\n" +
 	"\x0eExplainSession\x12\".holdfast.v1.ExplainSessionRequest\x1a#.holdfast.v1.ExplainSessionResponse\x12M\n" +
 	"\n" +
 	"ListDeaths\x12\x1e.holdfast.v1.ListDeathsRequest\x1a\x1f.holdfast.v1.ListDeathsResponse\x12S\n" +
-	"\fKillSessions\x12 .holdfast.v1.KillSessionsRequest\x1a!.holdfast.v1.KillSessionsResponseB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\fKillSessions\x12 .holdfast.v1.KillSessionsRequest\x1a!.holdfast.v1.KillSessionsResponse\x12S\n" +
+	"\fFreezeExpiry\x12 .holdfast.v1.FreezeExpiryRequest\x1a!.holdfast.v1.FreezeExpiryResponse\x12M\n" +
+	"\n" +
+	"ThawExpiry\x12\x1e.holdfast.v1.ThawExpiryRequest\x1a\x1f.holdfast.v1.ThawExpiryResponse\x12V\n" +
+	"\rExtendSession\x12!.holdfast.v1.ExtendSessionRequest\x1a\".holdfast.v1.ExtendSessionResponseB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_admin_proto_rawDescOnce sync.Once
@@ -752,7 +1174,7 @@ func file_holdfast_v1_admin_proto_rawDescGZIP() []byte {
 	return file_holdfast_v1_admin_proto_rawDescData
 }
 
-var file_holdfast_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_holdfast_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_holdfast_v1_admin_proto_goTypes = []any{
 	(*ExplainSessionRequest)(nil),  // 0: holdfast.v1.ExplainSessionRequest
 	(*ExplainSessionResponse)(nil), // 1: holdfast.v1.ExplainSessionResponse
@@ -763,49 +1185,71 @@ var file_holdfast_v1_admin_proto_goTypes = []any{
 	(*KillSessionsRequest)(nil),    // 6: holdfast.v1.KillSessionsRequest
 	(*KillSessionsResponse)(nil),   // 7: holdfast.v1.KillSessionsResponse
 	(*KillResult)(nil),             // 8: holdfast.v1.KillResult
-	nil,                            // 9: holdfast.v1.DeathFilter.LabelsEntry
-	(*Session)(nil),                // 10: holdfast.v1.Session
-	(*Certificate)(nil),            // 11: holdfast.v1.Certificate
-	(*NodeState)(nil),              // 12: holdfast.v1.NodeState
-	(*durationpb.Duration)(nil),    // 13: google.protobuf.Duration
-	(Cause)(0),                     // 14: holdfast.v1.Cause
-	(*timestamppb.Timestamp)(nil),  // 15: google.protobuf.Timestamp
-	(Scope)(0),                     // 16: holdfast.v1.Scope
-	(*ErrorDetail)(nil),            // 17: holdfast.v1.ErrorDetail
+	(*FreezeExpiryRequest)(nil),    // 9: holdfast.v1.FreezeExpiryRequest
+	(*FreezeExpiryResponse)(nil),   // 10: holdfast.v1.FreezeExpiryResponse
+	(*ThawExpiryRequest)(nil),      // 11: holdfast.v1.ThawExpiryRequest
+	(*ThawExpiryResponse)(nil),     // 12: holdfast.v1.ThawExpiryResponse
+	(*ExtendSessionRequest)(nil),   // 13: holdfast.v1.ExtendSessionRequest
+	(*ExtendSessionResponse)(nil),  // 14: holdfast.v1.ExtendSessionResponse
+	(*Freezing)(nil),               // 15: holdfast.v1.Freezing
+	nil,                            // 16: holdfast.v1.DeathFilter.LabelsEntry
+	(*Session)(nil),                // 17: holdfast.v1.Session
+	(*Certificate)(nil),            // 18: holdfast.v1.Certificate
+	(*NodeState)(nil),              // 19: holdfast.v1.NodeState
+	(*durationpb.Duration)(nil),    // 20: google.protobuf.Duration
+	(Cause)(0),                     // 21: holdfast.v1.Cause
+	(*timestamppb.Timestamp)(nil),  // 22: google.protobuf.Timestamp
+	(Scope)(0),                     // 23: holdfast.v1.Scope
+	(*ErrorDetail)(nil),            // 24: holdfast.v1.ErrorDetail
 }
 var file_holdfast_v1_admin_proto_depIdxs = []int32{
-	10, // 0: holdfast.v1.ExplainSessionResponse.session:type_name -> holdfast.v1.Session
-	11, // 1: holdfast.v1.ExplainSessionResponse.certificate:type_name -> holdfast.v1.Certificate
+	17, // 0: holdfast.v1.ExplainSessionResponse.session:type_name -> holdfast.v1.Session
+	18, // 1: holdfast.v1.ExplainSessionResponse.certificate:type_name -> holdfast.v1.Certificate
 	2,  // 2: holdfast.v1.ExplainSessionResponse.vigil:type_name -> holdfast.v1.Vigil
-	12, // 3: holdfast.v1.ExplainSessionResponse.state:type_name -> holdfast.v1.NodeState
-	13, // 4: holdfast.v1.Vigil.led:type_name -> google.protobuf.Duration
-	13, // 5: holdfast.v1.Vigil.remaining:type_name -> google.protobuf.Duration
-	13, // 6: holdfast.v1.Vigil.last_touch_age:type_name -> google.protobuf.Duration
-	13, // 7: holdfast.v1.Vigil.vouched_age:type_name -> google.protobuf.Duration
-	13, // 8: holdfast.v1.Vigil.credit:type_name -> google.protobuf.Duration
-	13, // 9: holdfast.v1.Vigil.owner_silent:type_name -> google.protobuf.Duration
-	13, // 10: holdfast.v1.Vigil.credited:type_name -> google.protobuf.Duration
-	4,  // 11: holdfast.v1.ListDeathsRequest.filter:type_name -> holdfast.v1.DeathFilter
-	14, // 12: holdfast.v1.DeathFilter.cause:type_name -> holdfast.v1.Cause
-	9,  // 13: holdfast.v1.DeathFilter.labels:type_name -> holdfast.v1.DeathFilter.LabelsEntry
-	15, // 14: holdfast.v1.DeathFilter.since:type_name -> google.protobuf.Timestamp
-	16, // 15: holdfast.v1.DeathFilter.scope:type_name -> holdfast.v1.Scope
-	11, // 16: holdfast.v1.ListDeathsResponse.certificates:type_name -> holdfast.v1.Certificate
-	12, // 17: holdfast.v1.ListDeathsResponse.state:type_name -> holdfast.v1.NodeState
-	8,  // 18: holdfast.v1.KillSessionsResponse.results:type_name -> holdfast.v1.KillResult
-	12, // 19: holdfast.v1.KillSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	17, // 20: holdfast.v1.KillResult.error:type_name -> holdfast.v1.ErrorDetail
-	0,  // 21: holdfast.v1.AdminService.ExplainSession:input_type -> holdfast.v1.ExplainSessionRequest
-	3,  // 22: holdfast.v1.AdminService.ListDeaths:input_type -> holdfast.v1.ListDeathsRequest
-	6,  // 23: holdfast.v1.AdminService.KillSessions:input_type -> holdfast.v1.KillSessionsRequest
-	1,  // 24: holdfast.v1.AdminService.ExplainSession:output_type -> holdfast.v1.ExplainSessionResponse
-	5,  // 25: holdfast.v1.AdminService.ListDeaths:output_type -> holdfast.v1.ListDeathsResponse
-	7,  // 26: holdfast.v1.AdminService.KillSessions:output_type -> holdfast.v1.KillSessionsResponse
-	24, // [24:27] is the sub-list for method output_type
-	21, // [21:24] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	19, // 3: holdfast.v1.ExplainSessionResponse.state:type_name -> holdfast.v1.NodeState
+	20, // 4: holdfast.v1.Vigil.led:type_name -> google.protobuf.Duration
+	20, // 5: holdfast.v1.Vigil.remaining:type_name -> google.protobuf.Duration
+	20, // 6: holdfast.v1.Vigil.last_touch_age:type_name -> google.protobuf.Duration
+	20, // 7: holdfast.v1.Vigil.vouched_age:type_name -> google.protobuf.Duration
+	20, // 8: holdfast.v1.Vigil.credit:type_name -> google.protobuf.Duration
+	20, // 9: holdfast.v1.Vigil.owner_silent:type_name -> google.protobuf.Duration
+	20, // 10: holdfast.v1.Vigil.credited:type_name -> google.protobuf.Duration
+	20, // 11: holdfast.v1.Vigil.frozen:type_name -> google.protobuf.Duration
+	20, // 12: holdfast.v1.Vigil.kept:type_name -> google.protobuf.Duration
+	4,  // 13: holdfast.v1.ListDeathsRequest.filter:type_name -> holdfast.v1.DeathFilter
+	21, // 14: holdfast.v1.DeathFilter.cause:type_name -> holdfast.v1.Cause
+	16, // 15: holdfast.v1.DeathFilter.labels:type_name -> holdfast.v1.DeathFilter.LabelsEntry
+	22, // 16: holdfast.v1.DeathFilter.since:type_name -> google.protobuf.Timestamp
+	23, // 17: holdfast.v1.DeathFilter.scope:type_name -> holdfast.v1.Scope
+	18, // 18: holdfast.v1.ListDeathsResponse.certificates:type_name -> holdfast.v1.Certificate
+	19, // 19: holdfast.v1.ListDeathsResponse.state:type_name -> holdfast.v1.NodeState
+	8,  // 20: holdfast.v1.KillSessionsResponse.results:type_name -> holdfast.v1.KillResult
+	19, // 21: holdfast.v1.KillSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	24, // 22: holdfast.v1.KillResult.error:type_name -> holdfast.v1.ErrorDetail
+	20, // 23: holdfast.v1.FreezeExpiryRequest.for:type_name -> google.protobuf.Duration
+	19, // 24: holdfast.v1.FreezeExpiryResponse.state:type_name -> holdfast.v1.NodeState
+	19, // 25: holdfast.v1.ThawExpiryResponse.state:type_name -> holdfast.v1.NodeState
+	20, // 26: holdfast.v1.ExtendSessionRequest.for:type_name -> google.protobuf.Duration
+	19, // 27: holdfast.v1.ExtendSessionResponse.state:type_name -> holdfast.v1.NodeState
+	20, // 28: holdfast.v1.Freezing.left:type_name -> google.protobuf.Duration
+	22, // 29: holdfast.v1.Freezing.since:type_name -> google.protobuf.Timestamp
+	0,  // 30: holdfast.v1.AdminService.ExplainSession:input_type -> holdfast.v1.ExplainSessionRequest
+	3,  // 31: holdfast.v1.AdminService.ListDeaths:input_type -> holdfast.v1.ListDeathsRequest
+	6,  // 32: holdfast.v1.AdminService.KillSessions:input_type -> holdfast.v1.KillSessionsRequest
+	9,  // 33: holdfast.v1.AdminService.FreezeExpiry:input_type -> holdfast.v1.FreezeExpiryRequest
+	11, // 34: holdfast.v1.AdminService.ThawExpiry:input_type -> holdfast.v1.ThawExpiryRequest
+	13, // 35: holdfast.v1.AdminService.ExtendSession:input_type -> holdfast.v1.ExtendSessionRequest
+	1,  // 36: holdfast.v1.AdminService.ExplainSession:output_type -> holdfast.v1.ExplainSessionResponse
+	5,  // 37: holdfast.v1.AdminService.ListDeaths:output_type -> holdfast.v1.ListDeathsResponse
+	7,  // 38: holdfast.v1.AdminService.KillSessions:output_type -> holdfast.v1.KillSessionsResponse
+	10, // 39: holdfast.v1.AdminService.FreezeExpiry:output_type -> holdfast.v1.FreezeExpiryResponse
+	12, // 40: holdfast.v1.AdminService.ThawExpiry:output_type -> holdfast.v1.ThawExpiryResponse
+	14, // 41: holdfast.v1.AdminService.ExtendSession:output_type -> holdfast.v1.ExtendSessionResponse
+	36, // [36:42] is the sub-list for method output_type
+	30, // [30:36] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_admin_proto_init() }
@@ -821,7 +1265,7 @@ func file_holdfast_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_admin_proto_rawDesc), len(file_holdfast_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,13 +24,16 @@ const (
 	AdminService_ExplainSession_FullMethodName = "/holdfast.v1.AdminService/ExplainSession"
 	AdminService_ListDeaths_FullMethodName     = "/holdfast.v1.AdminService/ListDeaths"
 	AdminService_KillSessions_FullMethodName   = "/holdfast.v1.AdminService/KillSessions"
+	AdminService_FreezeExpiry_FullMethodName   = "/holdfast.v1.AdminService/FreezeExpiry"
+	AdminService_ThawExpiry_FullMethodName     = "/holdfast.v1.AdminService/ThawExpiry"
+	AdminService_ExtendSession_FullMethodName  = "/holdfast.v1.AdminService/ExtendSession"
 )
 
 // AdminServiceClient is the client API for AdminService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AdminService explains sessions and ends them. Any node serves it.
+// AdminService explains sessions, ends and keeps them, and freezes the cluster. Any node serves it.
 type AdminServiceClient interface {
 	// ExplainSession says what keeps a session alive and when it would end, or how it ended. The read is linearizable.
 	ExplainSession(ctx context.Context, in *ExplainSessionRequest, opts ...grpc.CallOption) (*ExplainSessionResponse, error)
@@ -40,6 +43,13 @@ type AdminServiceClient interface {
 	// KillSessions ends sessions, whoever has them: global ones, and local ones of the asked node. Each is ended or
 	// refused by itself. From feature level 2 on.
 	KillSessions(ctx context.Context, in *KillSessionsRequest, opts ...grpc.CallOption) (*KillSessionsResponse, error)
+	// FreezeExpiry has nothing expire in the whole cluster for a time (Y3): no session, and no entry of the tree. Closes and
+	// kills go on. From feature level 2 on.
+	FreezeExpiry(ctx context.Context, in *FreezeExpiryRequest, opts ...grpc.CallOption) (*FreezeExpiryResponse, error)
+	// ThawExpiry ends that time. Every session then has its full timeout. From feature level 2 on.
+	ThawExpiry(ctx context.Context, in *ThawExpiryRequest, opts ...grpc.CallOption) (*ThawExpiryResponse, error)
+	// ExtendSession keeps a global session for a time though it is silent (Y4). From feature level 2 on.
+	ExtendSession(ctx context.Context, in *ExtendSessionRequest, opts ...grpc.CallOption) (*ExtendSessionResponse, error)
 }
 
 type adminServiceClient struct {
@@ -80,11 +90,41 @@ func (c *adminServiceClient) KillSessions(ctx context.Context, in *KillSessionsR
 	return out, nil
 }
 
+func (c *adminServiceClient) FreezeExpiry(ctx context.Context, in *FreezeExpiryRequest, opts ...grpc.CallOption) (*FreezeExpiryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FreezeExpiryResponse)
+	err := c.cc.Invoke(ctx, AdminService_FreezeExpiry_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ThawExpiry(ctx context.Context, in *ThawExpiryRequest, opts ...grpc.CallOption) (*ThawExpiryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ThawExpiryResponse)
+	err := c.cc.Invoke(ctx, AdminService_ThawExpiry_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ExtendSession(ctx context.Context, in *ExtendSessionRequest, opts ...grpc.CallOption) (*ExtendSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExtendSessionResponse)
+	err := c.cc.Invoke(ctx, AdminService_ExtendSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
 //
-// AdminService explains sessions and ends them. Any node serves it.
+// AdminService explains sessions, ends and keeps them, and freezes the cluster. Any node serves it.
 type AdminServiceServer interface {
 	// ExplainSession says what keeps a session alive and when it would end, or how it ended. The read is linearizable.
 	ExplainSession(context.Context, *ExplainSessionRequest) (*ExplainSessionResponse, error)
@@ -94,6 +134,13 @@ type AdminServiceServer interface {
 	// KillSessions ends sessions, whoever has them: global ones, and local ones of the asked node. Each is ended or
 	// refused by itself. From feature level 2 on.
 	KillSessions(context.Context, *KillSessionsRequest) (*KillSessionsResponse, error)
+	// FreezeExpiry has nothing expire in the whole cluster for a time (Y3): no session, and no entry of the tree. Closes and
+	// kills go on. From feature level 2 on.
+	FreezeExpiry(context.Context, *FreezeExpiryRequest) (*FreezeExpiryResponse, error)
+	// ThawExpiry ends that time. Every session then has its full timeout. From feature level 2 on.
+	ThawExpiry(context.Context, *ThawExpiryRequest) (*ThawExpiryResponse, error)
+	// ExtendSession keeps a global session for a time though it is silent (Y4). From feature level 2 on.
+	ExtendSession(context.Context, *ExtendSessionRequest) (*ExtendSessionResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -112,6 +159,15 @@ func (UnimplementedAdminServiceServer) ListDeaths(context.Context, *ListDeathsRe
 }
 func (UnimplementedAdminServiceServer) KillSessions(context.Context, *KillSessionsRequest) (*KillSessionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method KillSessions not implemented")
+}
+func (UnimplementedAdminServiceServer) FreezeExpiry(context.Context, *FreezeExpiryRequest) (*FreezeExpiryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FreezeExpiry not implemented")
+}
+func (UnimplementedAdminServiceServer) ThawExpiry(context.Context, *ThawExpiryRequest) (*ThawExpiryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ThawExpiry not implemented")
+}
+func (UnimplementedAdminServiceServer) ExtendSession(context.Context, *ExtendSessionRequest) (*ExtendSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExtendSession not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -188,6 +244,60 @@ func _AdminService_KillSessions_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_FreezeExpiry_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FreezeExpiryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).FreezeExpiry(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_FreezeExpiry_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).FreezeExpiry(ctx, req.(*FreezeExpiryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ThawExpiry_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ThawExpiryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ThawExpiry(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ThawExpiry_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ThawExpiry(ctx, req.(*ThawExpiryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ExtendSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExtendSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ExtendSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ExtendSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ExtendSession(ctx, req.(*ExtendSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -206,6 +316,18 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "KillSessions",
 			Handler:    _AdminService_KillSessions_Handler,
+		},
+		{
+			MethodName: "FreezeExpiry",
+			Handler:    _AdminService_FreezeExpiry_Handler,
+		},
+		{
+			MethodName: "ThawExpiry",
+			Handler:    _AdminService_ThawExpiry_Handler,
+		},
+		{
+			MethodName: "ExtendSession",
+			Handler:    _AdminService_ExtendSession_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

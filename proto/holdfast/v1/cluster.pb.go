@@ -172,7 +172,9 @@ type GetStatusResponse struct {
 	// and when nothing holds it back.
 	UpgradeHeldBackBy []string `protobuf:"bytes,42,rep,name=upgrade_held_back_by,json=upgradeHeldBackBy,proto3" json:"upgrade_held_back_by,omitempty"`
 	// Set while the node is being drained.
-	Drain         *DrainStatus `protobuf:"bytes,50,opt,name=drain,proto3" json:"drain,omitempty"`
+	Drain *DrainStatus `protobuf:"bytes,50,opt,name=drain,proto3" json:"drain,omitempty"`
+	// Nothing expires, as far as the node knows (Y3); absent while the cluster is not frozen.
+	Freezing      *Freezing `protobuf:"bytes,51,opt,name=freezing,proto3" json:"freezing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -406,6 +408,13 @@ func (x *GetStatusResponse) GetUpgradeHeldBackBy() []string {
 func (x *GetStatusResponse) GetDrain() *DrainStatus {
 	if x != nil {
 		return x.Drain
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetFreezing() *Freezing {
+	if x != nil {
+		return x.Freezing
 	}
 	return nil
 }
@@ -732,8 +741,8 @@ var File_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/drain.proto\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xa4\b\n" +
+	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/admin.proto\x1a\x17holdfast/v1/drain.proto\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
+	"\x10GetStatusRequest\"\xd7\b\n" +
 	"\x11GetStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
 	"\n" +
@@ -767,7 +776,8 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x15feature_level_offered\x18( \x01(\rR\x13featureLevelOffered\x126\n" +
 	"\x06offers\x18) \x03(\v2\x1e.holdfast.v1.FeatureLevelOfferR\x06offers\x12/\n" +
 	"\x14upgrade_held_back_by\x18* \x03(\tR\x11upgradeHeldBackBy\x12.\n" +
-	"\x05drain\x182 \x01(\v2\x18.holdfast.v1.DrainStatusR\x05drain\"[\n" +
+	"\x05drain\x182 \x01(\v2\x18.holdfast.v1.DrainStatusR\x05drain\x121\n" +
+	"\bfreezing\x183 \x01(\v2\x15.holdfast.v1.FreezingR\bfreezing\"[\n" +
 	"\x11FeatureLevelOffer\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\rR\x05level\x12\x1c\n" +
@@ -826,36 +836,38 @@ var file_holdfast_v1_cluster_proto_goTypes = []any{
 	(*Member)(nil),                    // 8: holdfast.v1.Member
 	(Mode)(0),                         // 9: holdfast.v1.Mode
 	(*DrainStatus)(nil),               // 10: holdfast.v1.DrainStatus
-	(*TakeSnapshotRequest)(nil),       // 11: holdfast.v1.TakeSnapshotRequest
-	(*DrainNodeRequest)(nil),          // 12: holdfast.v1.DrainNodeRequest
-	(*UndrainNodeRequest)(nil),        // 13: holdfast.v1.UndrainNodeRequest
-	(*TakeSnapshotResponse)(nil),      // 14: holdfast.v1.TakeSnapshotResponse
-	(*DrainNodeResponse)(nil),         // 15: holdfast.v1.DrainNodeResponse
-	(*UndrainNodeResponse)(nil),       // 16: holdfast.v1.UndrainNodeResponse
+	(*Freezing)(nil),                  // 11: holdfast.v1.Freezing
+	(*TakeSnapshotRequest)(nil),       // 12: holdfast.v1.TakeSnapshotRequest
+	(*DrainNodeRequest)(nil),          // 13: holdfast.v1.DrainNodeRequest
+	(*UndrainNodeRequest)(nil),        // 14: holdfast.v1.UndrainNodeRequest
+	(*TakeSnapshotResponse)(nil),      // 15: holdfast.v1.TakeSnapshotResponse
+	(*DrainNodeResponse)(nil),         // 16: holdfast.v1.DrainNodeResponse
+	(*UndrainNodeResponse)(nil),       // 17: holdfast.v1.UndrainNodeResponse
 }
 var file_holdfast_v1_cluster_proto_depIdxs = []int32{
 	0,  // 0: holdfast.v1.GetStatusResponse.role:type_name -> holdfast.v1.Role
 	9,  // 1: holdfast.v1.GetStatusResponse.mode:type_name -> holdfast.v1.Mode
 	3,  // 2: holdfast.v1.GetStatusResponse.offers:type_name -> holdfast.v1.FeatureLevelOffer
 	10, // 3: holdfast.v1.GetStatusResponse.drain:type_name -> holdfast.v1.DrainStatus
-	8,  // 4: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
-	1,  // 5: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
-	6,  // 6: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
-	4,  // 7: holdfast.v1.ClusterService.RaiseFeatureLevel:input_type -> holdfast.v1.RaiseFeatureLevelRequest
-	11, // 8: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
-	12, // 9: holdfast.v1.ClusterService.DrainNode:input_type -> holdfast.v1.DrainNodeRequest
-	13, // 10: holdfast.v1.ClusterService.UndrainNode:input_type -> holdfast.v1.UndrainNodeRequest
-	2,  // 11: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
-	7,  // 12: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
-	5,  // 13: holdfast.v1.ClusterService.RaiseFeatureLevel:output_type -> holdfast.v1.RaiseFeatureLevelResponse
-	14, // 14: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
-	15, // 15: holdfast.v1.ClusterService.DrainNode:output_type -> holdfast.v1.DrainNodeResponse
-	16, // 16: holdfast.v1.ClusterService.UndrainNode:output_type -> holdfast.v1.UndrainNodeResponse
-	11, // [11:17] is the sub-list for method output_type
-	5,  // [5:11] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	11, // 4: holdfast.v1.GetStatusResponse.freezing:type_name -> holdfast.v1.Freezing
+	8,  // 5: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
+	1,  // 6: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
+	6,  // 7: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
+	4,  // 8: holdfast.v1.ClusterService.RaiseFeatureLevel:input_type -> holdfast.v1.RaiseFeatureLevelRequest
+	12, // 9: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
+	13, // 10: holdfast.v1.ClusterService.DrainNode:input_type -> holdfast.v1.DrainNodeRequest
+	14, // 11: holdfast.v1.ClusterService.UndrainNode:input_type -> holdfast.v1.UndrainNodeRequest
+	2,  // 12: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
+	7,  // 13: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
+	5,  // 14: holdfast.v1.ClusterService.RaiseFeatureLevel:output_type -> holdfast.v1.RaiseFeatureLevelResponse
+	15, // 15: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
+	16, // 16: holdfast.v1.ClusterService.DrainNode:output_type -> holdfast.v1.DrainNodeResponse
+	17, // 17: holdfast.v1.ClusterService.UndrainNode:output_type -> holdfast.v1.UndrainNodeResponse
+	12, // [12:18] is the sub-list for method output_type
+	6,  // [6:12] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_cluster_proto_init() }
@@ -863,6 +875,7 @@ func file_holdfast_v1_cluster_proto_init() {
 	if File_holdfast_v1_cluster_proto != nil {
 		return
 	}
+	file_holdfast_v1_admin_proto_init()
 	file_holdfast_v1_drain_proto_init()
 	file_holdfast_v1_snapshot_proto_init()
 	file_holdfast_v1_types_proto_init()

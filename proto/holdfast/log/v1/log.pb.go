@@ -139,7 +139,8 @@ type Entry struct {
 	// At least one, before log version 3.
 	Commands []*Command `protobuf:"bytes,1,rep,name=commands,proto3" json:"commands,omitempty"`
 	// What the leader's clocks showed when it put the entry together (D3); from log version 3 on. Its wall clock, in
-	// milliseconds since 1970, and the log clock in milliseconds. The state keeps the largest log clock.
+	// milliseconds since 1970, and the running clock in milliseconds, of which the log clock is what passed outside
+	// freezes. The state keeps the largest one.
 	WallMs        uint64 `protobuf:"varint,2,opt,name=wall_ms,json=wallMs,proto3" json:"wall_ms,omitempty"`
 	ClockMs       uint64 `protobuf:"varint,3,opt,name=clock_ms,json=clockMs,proto3" json:"clock_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -215,6 +216,9 @@ type Command struct {
 	//	*Command_Void
 	//	*Command_Acknowledge
 	//	*Command_Reap
+	//	*Command_FreezeExpiry
+	//	*Command_ThawExpiry
+	//	*Command_ExtendSession
 	Command       isCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -383,6 +387,33 @@ func (x *Command) GetReap() *Reap {
 	return nil
 }
 
+func (x *Command) GetFreezeExpiry() *FreezeExpiry {
+	if x != nil {
+		if x, ok := x.Command.(*Command_FreezeExpiry); ok {
+			return x.FreezeExpiry
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetThawExpiry() *ThawExpiry {
+	if x != nil {
+		if x, ok := x.Command.(*Command_ThawExpiry); ok {
+			return x.ThawExpiry
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetExtendSession() *ExtendSession {
+	if x != nil {
+		if x, ok := x.Command.(*Command_ExtendSession); ok {
+			return x.ExtendSession
+		}
+	}
+	return nil
+}
+
 type isCommand_Command interface {
 	isCommand_Command()
 }
@@ -444,6 +475,19 @@ type Command_Reap struct {
 	Reap *Reap `protobuf:"bytes,20,opt,name=reap,proto3,oneof"`
 }
 
+type Command_FreezeExpiry struct {
+	// From feature level 2 on.
+	FreezeExpiry *FreezeExpiry `protobuf:"bytes,21,opt,name=freeze_expiry,json=freezeExpiry,proto3,oneof"`
+}
+
+type Command_ThawExpiry struct {
+	ThawExpiry *ThawExpiry `protobuf:"bytes,22,opt,name=thaw_expiry,json=thawExpiry,proto3,oneof"`
+}
+
+type Command_ExtendSession struct {
+	ExtendSession *ExtendSession `protobuf:"bytes,23,opt,name=extend_session,json=extendSession,proto3,oneof"`
+}
+
 func (*Command_OpenSession) isCommand_Command() {}
 
 func (*Command_MoveSession) isCommand_Command() {}
@@ -471,6 +515,12 @@ func (*Command_Void) isCommand_Command() {}
 func (*Command_Acknowledge) isCommand_Command() {}
 
 func (*Command_Reap) isCommand_Command() {}
+
+func (*Command_FreezeExpiry) isCommand_Command() {}
+
+func (*Command_ThawExpiry) isCommand_Command() {}
+
+func (*Command_ExtendSession) isCommand_Command() {}
 
 // OpenSession makes a session; the state machine assigns its id and attachment (O1, O2).
 type OpenSession struct {
@@ -1364,6 +1414,171 @@ func (x *SetLogVersion) GetVersion() uint32 {
 	return 0
 }
 
+// FreezeExpiry has no session expire for a time of the running clock, which is the clock_ms of entries, and has the log
+// clock stand meanwhile (Y3). It takes the place of a freeze that there is.
+type FreezeExpiry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 86,400,000.
+	ForMs uint64 `protobuf:"varint,1,opt,name=for_ms,json=forMs,proto3" json:"for_ms,omitempty"`
+	// The leader's wall clock, in milliseconds since 2026-01-01 UTC.
+	Ms uint64 `protobuf:"varint,2,opt,name=ms,proto3" json:"ms,omitempty"`
+	// The operator, at most 128 bytes, and the reason given, at most 256.
+	By            string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	Why           string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeExpiry) Reset() {
+	*x = FreezeExpiry{}
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeExpiry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeExpiry) ProtoMessage() {}
+
+func (x *FreezeExpiry) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeExpiry.ProtoReflect.Descriptor instead.
+func (*FreezeExpiry) Descriptor() ([]byte, []int) {
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *FreezeExpiry) GetForMs() uint64 {
+	if x != nil {
+		return x.ForMs
+	}
+	return 0
+}
+
+func (x *FreezeExpiry) GetMs() uint64 {
+	if x != nil {
+		return x.Ms
+	}
+	return 0
+}
+
+func (x *FreezeExpiry) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *FreezeExpiry) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// ThawExpiry ends a freeze.
+type ThawExpiry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ThawExpiry) Reset() {
+	*x = ThawExpiry{}
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThawExpiry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThawExpiry) ProtoMessage() {}
+
+func (x *ThawExpiry) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThawExpiry.ProtoReflect.Descriptor instead.
+func (*ThawExpiry) Descriptor() ([]byte, []int) {
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{15}
+}
+
+// ExtendSession has the state ignore a close of the session for an expiry for a time of the log clock (Y4). It takes the
+// place of an extension that there is.
+type ExtendSession struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	// At most 86,400,000; 0 takes an extension back.
+	ForMs         uint64 `protobuf:"varint,2,opt,name=for_ms,json=forMs,proto3" json:"for_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendSession) Reset() {
+	*x = ExtendSession{}
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendSession) ProtoMessage() {}
+
+func (x *ExtendSession) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendSession.ProtoReflect.Descriptor instead.
+func (*ExtendSession) Descriptor() ([]byte, []int) {
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ExtendSession) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ExtendSession) GetForMs() uint64 {
+	if x != nil {
+		return x.ForMs
+	}
+	return 0
+}
+
 // Record is one record of a snapshot. The file format is in fsm/snapshot.go.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1384,7 +1599,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1611,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[14]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1624,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{14}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Record) GetRecord() isRecord_Record {
@@ -1562,16 +1777,20 @@ type Header struct {
 	// The highest of SetLogVersion; from version 3 on.
 	LogVersion uint32 `protobuf:"varint,9,opt,name=log_version,json=logVersion,proto3" json:"log_version,omitempty"`
 	// The feature level, the log clock in milliseconds, and the limits of the tree; from version 4 on.
-	Level         uint32      `protobuf:"varint,10,opt,name=level,proto3" json:"level,omitempty"`
-	ClockMs       uint64      `protobuf:"varint,11,opt,name=clock_ms,json=clockMs,proto3" json:"clock_ms,omitempty"`
-	Limits        *TreeLimits `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
+	Level   uint32      `protobuf:"varint,10,opt,name=level,proto3" json:"level,omitempty"`
+	ClockMs uint64      `protobuf:"varint,11,opt,name=clock_ms,json=clockMs,proto3" json:"clock_ms,omitempty"`
+	Limits  *TreeLimits `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
+	// For how long the log clock has stood in freezes, in milliseconds, and the freeze that there is (Y3); from feature
+	// level 2 on. The running clock is clock_ms + held_ms.
+	HeldMs        uint64  `protobuf:"varint,13,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`
+	Frozen        *Frozen `protobuf:"bytes,14,opt,name=frozen,proto3" json:"frozen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1802,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[15]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1815,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{15}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Header) GetVersion() uint32 {
@@ -1683,24 +1902,112 @@ func (x *Header) GetLimits() *TreeLimits {
 	return nil
 }
 
+func (x *Header) GetHeldMs() uint64 {
+	if x != nil {
+		return x.HeldMs
+	}
+	return 0
+}
+
+func (x *Header) GetFrozen() *Frozen {
+	if x != nil {
+		return x.Frozen
+	}
+	return nil
+}
+
+// Frozen is a freeze that has not ended.
+type Frozen struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it ends by itself, in milliseconds of the running clock.
+	UntilMs uint64 `protobuf:"varint,1,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	// As in FreezeExpiry.
+	SinceMs       uint64 `protobuf:"varint,2,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	By            string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	Why           string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Frozen) Reset() {
+	*x = Frozen{}
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Frozen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Frozen) ProtoMessage() {}
+
+func (x *Frozen) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Frozen.ProtoReflect.Descriptor instead.
+func (*Frozen) Descriptor() ([]byte, []int) {
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Frozen) GetUntilMs() uint64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *Frozen) GetSinceMs() uint64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *Frozen) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Frozen) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type Session struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
-	Attachment    uint64                 `protobuf:"varint,2,opt,name=attachment,proto3" json:"attachment,omitempty"`
-	Owner         uint32                 `protobuf:"varint,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	TimeoutMs     uint32                 `protobuf:"varint,4,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	Instance      uint64                 `protobuf:"fixed64,5,opt,name=instance,proto3" json:"instance,omitempty"`
-	Attempt       uint64                 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	OpenedIndex   uint64                 `protobuf:"varint,7,opt,name=opened_index,json=openedIndex,proto3" json:"opened_index,omitempty"`
-	OpenedMs      uint64                 `protobuf:"varint,8,opt,name=opened_ms,json=openedMs,proto3" json:"opened_ms,omitempty"`
-	Labels        []*Label               `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	Attachment  uint64                 `protobuf:"varint,2,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	Owner       uint32                 `protobuf:"varint,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	TimeoutMs   uint32                 `protobuf:"varint,4,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	Instance    uint64                 `protobuf:"fixed64,5,opt,name=instance,proto3" json:"instance,omitempty"`
+	Attempt     uint64                 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	OpenedIndex uint64                 `protobuf:"varint,7,opt,name=opened_index,json=openedIndex,proto3" json:"opened_index,omitempty"`
+	OpenedMs    uint64                 `protobuf:"varint,8,opt,name=opened_ms,json=openedMs,proto3" json:"opened_ms,omitempty"`
+	Labels      []*Label               `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty"`
+	// The moment of the log clock, in milliseconds, below which the session does not expire (Y4); 0 for none. From feature
+	// level 2 on.
+	KeptMs        uint64 `protobuf:"varint,10,opt,name=kept_ms,json=keptMs,proto3" json:"kept_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +2019,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[16]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +2032,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{16}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Session) GetId() uint64 {
@@ -1791,6 +2098,13 @@ func (x *Session) GetLabels() []*Label {
 	return nil
 }
 
+func (x *Session) GetKeptMs() uint64 {
+	if x != nil {
+		return x.KeptMs
+	}
+	return 0
+}
+
 // Mark is the highest id ever used of one node number (I7).
 type Mark struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1802,7 +2116,7 @@ type Mark struct {
 
 func (x *Mark) Reset() {
 	*x = Mark{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1814,7 +2128,7 @@ func (x *Mark) String() string {
 func (*Mark) ProtoMessage() {}
 
 func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[17]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1827,7 +2141,7 @@ func (x *Mark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mark.ProtoReflect.Descriptor instead.
 func (*Mark) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{17}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Mark) GetNode() uint32 {
@@ -1879,7 +2193,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[18]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1891,7 +2205,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[18]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1904,7 +2218,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{18}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Certificate) GetNumber() uint64 {
@@ -2075,7 +2389,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[19]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2401,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[19]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2414,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{19}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OpenRequest) GetRequestId() []byte {
@@ -2136,7 +2450,7 @@ type Trailer struct {
 
 func (x *Trailer) Reset() {
 	*x = Trailer{}
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[20]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +2462,7 @@ func (x *Trailer) String() string {
 func (*Trailer) ProtoMessage() {}
 
 func (x *Trailer) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_log_v1_log_proto_msgTypes[20]
+	mi := &file_holdfast_log_v1_log_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +2475,7 @@ func (x *Trailer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trailer.ProtoReflect.Descriptor instead.
 func (*Trailer) Descriptor() ([]byte, []int) {
-	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{20}
+	return file_holdfast_log_v1_log_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Trailer) GetRecords() uint64 {
@@ -2186,7 +2500,7 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\x05Entry\x124\n" +
 	"\bcommands\x18\x01 \x03(\v2\x18.holdfast.log.v1.CommandR\bcommands\x12\x17\n" +
 	"\awall_ms\x18\x02 \x01(\x04R\x06wallMs\x12\x19\n" +
-	"\bclock_ms\x18\x03 \x01(\x04R\aclockMs\"\x90\a\n" +
+	"\bclock_ms\x18\x03 \x01(\x04R\aclockMs\"\xdf\b\n" +
 	"\aCommand\x12A\n" +
 	"\fopen_session\x18\x01 \x01(\v2\x1c.holdfast.log.v1.OpenSessionH\x00R\vopenSession\x12A\n" +
 	"\fmove_session\x18\x02 \x01(\v2\x1c.holdfast.log.v1.MoveSessionH\x00R\vmoveSession\x12G\n" +
@@ -2201,7 +2515,11 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\x05write\x18\x11 \x01(\v2\x16.holdfast.log.v1.WriteH\x00R\x05write\x12+\n" +
 	"\x04void\x18\x12 \x01(\v2\x15.holdfast.log.v1.VoidH\x00R\x04void\x12@\n" +
 	"\vacknowledge\x18\x13 \x01(\v2\x1c.holdfast.log.v1.AcknowledgeH\x00R\vacknowledge\x12+\n" +
-	"\x04reap\x18\x14 \x01(\v2\x15.holdfast.log.v1.ReapH\x00R\x04reapB\t\n" +
+	"\x04reap\x18\x14 \x01(\v2\x15.holdfast.log.v1.ReapH\x00R\x04reap\x12D\n" +
+	"\rfreeze_expiry\x18\x15 \x01(\v2\x1d.holdfast.log.v1.FreezeExpiryH\x00R\ffreezeExpiry\x12>\n" +
+	"\vthaw_expiry\x18\x16 \x01(\v2\x1b.holdfast.log.v1.ThawExpiryH\x00R\n" +
+	"thawExpiry\x12G\n" +
+	"\x0eextend_session\x18\x17 \x01(\v2\x1e.holdfast.log.v1.ExtendSessionH\x00R\rextendSessionB\t\n" +
 	"\acommand\"\xbb\x01\n" +
 	"\vOpenSession\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
@@ -2274,7 +2592,17 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\fmax_sessions\x18\x01 \x01(\x04R\vmaxSessions\x12&\n" +
 	"\x0fmax_state_bytes\x18\x02 \x01(\x04R\rmaxStateBytes\")\n" +
 	"\rSetLogVersion\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\rR\aversion\"\xd3\x03\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\"W\n" +
+	"\fFreezeExpiry\x12\x15\n" +
+	"\x06for_ms\x18\x01 \x01(\x04R\x05forMs\x12\x0e\n" +
+	"\x02ms\x18\x02 \x01(\x04R\x02ms\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\f\n" +
+	"\n" +
+	"ThawExpiry\"6\n" +
+	"\rExtendSession\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x15\n" +
+	"\x06for_ms\x18\x02 \x01(\x04R\x05forMs\"\xd3\x03\n" +
 	"\x06Record\x121\n" +
 	"\x06header\x18\x01 \x01(\v2\x17.holdfast.log.v1.HeaderH\x00R\x06header\x124\n" +
 	"\asession\x18\x02 \x01(\v2\x18.holdfast.log.v1.SessionH\x00R\asession\x12+\n" +
@@ -2285,7 +2613,7 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\x06writer\x18\a \x01(\v2\x17.holdfast.log.v1.WriterH\x00R\x06writer\x12;\n" +
 	"\n" +
 	"tree_entry\x18\b \x01(\v2\x1a.holdfast.log.v1.TreeEntryH\x00R\ttreeEntryB\b\n" +
-	"\x06record\"\x83\x03\n" +
+	"\x06record\"\xcd\x03\n" +
 	"\x06Header\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
@@ -2303,7 +2631,14 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\x05level\x18\n" +
 	" \x01(\rR\x05level\x12\x19\n" +
 	"\bclock_ms\x18\v \x01(\x04R\aclockMs\x123\n" +
-	"\x06limits\x18\f \x01(\v2\x1b.holdfast.log.v1.TreeLimitsR\x06limits\"\x94\x02\n" +
+	"\x06limits\x18\f \x01(\v2\x1b.holdfast.log.v1.TreeLimitsR\x06limits\x12\x17\n" +
+	"\aheld_ms\x18\r \x01(\x04R\x06heldMs\x12/\n" +
+	"\x06frozen\x18\x0e \x01(\v2\x17.holdfast.log.v1.FrozenR\x06frozen\"`\n" +
+	"\x06Frozen\x12\x19\n" +
+	"\buntil_ms\x18\x01 \x01(\x04R\auntilMs\x12\x19\n" +
+	"\bsince_ms\x18\x02 \x01(\x04R\asinceMs\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xad\x02\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x1e\n" +
 	"\n" +
@@ -2316,7 +2651,9 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\aattempt\x18\x06 \x01(\x04R\aattempt\x12!\n" +
 	"\fopened_index\x18\a \x01(\x04R\vopenedIndex\x12\x1b\n" +
 	"\topened_ms\x18\b \x01(\x04R\bopenedMs\x12.\n" +
-	"\x06labels\x18\t \x03(\v2\x16.holdfast.log.v1.LabelR\x06labels\"*\n" +
+	"\x06labels\x18\t \x03(\v2\x16.holdfast.log.v1.LabelR\x06labels\x12\x17\n" +
+	"\akept_ms\x18\n" +
+	" \x01(\x04R\x06keptMs\"*\n" +
 	"\x04Mark\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x06R\x02id\"\x87\x05\n" +
@@ -2381,7 +2718,7 @@ func file_holdfast_log_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_log_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_holdfast_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_holdfast_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_holdfast_log_v1_log_proto_goTypes = []any{
 	(Cause)(0),             // 0: holdfast.log.v1.Cause
 	(WillFate)(0),          // 1: holdfast.log.v1.WillFate
@@ -2399,20 +2736,24 @@ var file_holdfast_log_v1_log_proto_goTypes = []any{
 	(*UpgradeSession)(nil), // 13: holdfast.log.v1.UpgradeSession
 	(*SetCapacity)(nil),    // 14: holdfast.log.v1.SetCapacity
 	(*SetLogVersion)(nil),  // 15: holdfast.log.v1.SetLogVersion
-	(*Record)(nil),         // 16: holdfast.log.v1.Record
-	(*Header)(nil),         // 17: holdfast.log.v1.Header
-	(*Session)(nil),        // 18: holdfast.log.v1.Session
-	(*Mark)(nil),           // 19: holdfast.log.v1.Mark
-	(*Certificate)(nil),    // 20: holdfast.log.v1.Certificate
-	(*OpenRequest)(nil),    // 21: holdfast.log.v1.OpenRequest
-	(*Trailer)(nil),        // 22: holdfast.log.v1.Trailer
-	(*Write)(nil),          // 23: holdfast.log.v1.Write
-	(*Void)(nil),           // 24: holdfast.log.v1.Void
-	(*Acknowledge)(nil),    // 25: holdfast.log.v1.Acknowledge
-	(*Reap)(nil),           // 26: holdfast.log.v1.Reap
-	(*TreeLimits)(nil),     // 27: holdfast.log.v1.TreeLimits
-	(*Writer)(nil),         // 28: holdfast.log.v1.Writer
-	(*TreeEntry)(nil),      // 29: holdfast.log.v1.TreeEntry
+	(*FreezeExpiry)(nil),   // 16: holdfast.log.v1.FreezeExpiry
+	(*ThawExpiry)(nil),     // 17: holdfast.log.v1.ThawExpiry
+	(*ExtendSession)(nil),  // 18: holdfast.log.v1.ExtendSession
+	(*Record)(nil),         // 19: holdfast.log.v1.Record
+	(*Header)(nil),         // 20: holdfast.log.v1.Header
+	(*Frozen)(nil),         // 21: holdfast.log.v1.Frozen
+	(*Session)(nil),        // 22: holdfast.log.v1.Session
+	(*Mark)(nil),           // 23: holdfast.log.v1.Mark
+	(*Certificate)(nil),    // 24: holdfast.log.v1.Certificate
+	(*OpenRequest)(nil),    // 25: holdfast.log.v1.OpenRequest
+	(*Trailer)(nil),        // 26: holdfast.log.v1.Trailer
+	(*Write)(nil),          // 27: holdfast.log.v1.Write
+	(*Void)(nil),           // 28: holdfast.log.v1.Void
+	(*Acknowledge)(nil),    // 29: holdfast.log.v1.Acknowledge
+	(*Reap)(nil),           // 30: holdfast.log.v1.Reap
+	(*TreeLimits)(nil),     // 31: holdfast.log.v1.TreeLimits
+	(*Writer)(nil),         // 32: holdfast.log.v1.Writer
+	(*TreeEntry)(nil),      // 33: holdfast.log.v1.TreeEntry
 }
 var file_holdfast_log_v1_log_proto_depIdxs = []int32{
 	3,  // 0: holdfast.log.v1.Entry.commands:type_name -> holdfast.log.v1.Command
@@ -2426,33 +2767,37 @@ var file_holdfast_log_v1_log_proto_depIdxs = []int32{
 	14, // 8: holdfast.log.v1.Command.set_capacity:type_name -> holdfast.log.v1.SetCapacity
 	7,  // 9: holdfast.log.v1.Command.move_sessions:type_name -> holdfast.log.v1.MoveSessions
 	15, // 10: holdfast.log.v1.Command.set_log_version:type_name -> holdfast.log.v1.SetLogVersion
-	23, // 11: holdfast.log.v1.Command.write:type_name -> holdfast.log.v1.Write
-	24, // 12: holdfast.log.v1.Command.void:type_name -> holdfast.log.v1.Void
-	25, // 13: holdfast.log.v1.Command.acknowledge:type_name -> holdfast.log.v1.Acknowledge
-	26, // 14: holdfast.log.v1.Command.reap:type_name -> holdfast.log.v1.Reap
-	5,  // 15: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
-	0,  // 16: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
-	9,  // 17: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
-	27, // 18: holdfast.log.v1.Configure.limits:type_name -> holdfast.log.v1.TreeLimits
-	5,  // 19: holdfast.log.v1.UpgradeSession.labels:type_name -> holdfast.log.v1.Label
-	17, // 20: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
-	18, // 21: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
-	19, // 22: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
-	20, // 23: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
-	21, // 24: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
-	22, // 25: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
-	28, // 26: holdfast.log.v1.Record.writer:type_name -> holdfast.log.v1.Writer
-	29, // 27: holdfast.log.v1.Record.tree_entry:type_name -> holdfast.log.v1.TreeEntry
-	27, // 28: holdfast.log.v1.Header.limits:type_name -> holdfast.log.v1.TreeLimits
-	5,  // 29: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
-	0,  // 30: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
-	1,  // 31: holdfast.log.v1.Certificate.will:type_name -> holdfast.log.v1.WillFate
-	5,  // 32: holdfast.log.v1.Certificate.labels:type_name -> holdfast.log.v1.Label
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	27, // 11: holdfast.log.v1.Command.write:type_name -> holdfast.log.v1.Write
+	28, // 12: holdfast.log.v1.Command.void:type_name -> holdfast.log.v1.Void
+	29, // 13: holdfast.log.v1.Command.acknowledge:type_name -> holdfast.log.v1.Acknowledge
+	30, // 14: holdfast.log.v1.Command.reap:type_name -> holdfast.log.v1.Reap
+	16, // 15: holdfast.log.v1.Command.freeze_expiry:type_name -> holdfast.log.v1.FreezeExpiry
+	17, // 16: holdfast.log.v1.Command.thaw_expiry:type_name -> holdfast.log.v1.ThawExpiry
+	18, // 17: holdfast.log.v1.Command.extend_session:type_name -> holdfast.log.v1.ExtendSession
+	5,  // 18: holdfast.log.v1.OpenSession.labels:type_name -> holdfast.log.v1.Label
+	0,  // 19: holdfast.log.v1.CloseSessions.cause:type_name -> holdfast.log.v1.Cause
+	9,  // 20: holdfast.log.v1.CloseSessions.sessions:type_name -> holdfast.log.v1.Closing
+	31, // 21: holdfast.log.v1.Configure.limits:type_name -> holdfast.log.v1.TreeLimits
+	5,  // 22: holdfast.log.v1.UpgradeSession.labels:type_name -> holdfast.log.v1.Label
+	20, // 23: holdfast.log.v1.Record.header:type_name -> holdfast.log.v1.Header
+	22, // 24: holdfast.log.v1.Record.session:type_name -> holdfast.log.v1.Session
+	23, // 25: holdfast.log.v1.Record.mark:type_name -> holdfast.log.v1.Mark
+	24, // 26: holdfast.log.v1.Record.certificate:type_name -> holdfast.log.v1.Certificate
+	25, // 27: holdfast.log.v1.Record.open_request:type_name -> holdfast.log.v1.OpenRequest
+	26, // 28: holdfast.log.v1.Record.trailer:type_name -> holdfast.log.v1.Trailer
+	32, // 29: holdfast.log.v1.Record.writer:type_name -> holdfast.log.v1.Writer
+	33, // 30: holdfast.log.v1.Record.tree_entry:type_name -> holdfast.log.v1.TreeEntry
+	31, // 31: holdfast.log.v1.Header.limits:type_name -> holdfast.log.v1.TreeLimits
+	21, // 32: holdfast.log.v1.Header.frozen:type_name -> holdfast.log.v1.Frozen
+	5,  // 33: holdfast.log.v1.Session.labels:type_name -> holdfast.log.v1.Label
+	0,  // 34: holdfast.log.v1.Certificate.cause:type_name -> holdfast.log.v1.Cause
+	1,  // 35: holdfast.log.v1.Certificate.will:type_name -> holdfast.log.v1.WillFate
+	5,  // 36: holdfast.log.v1.Certificate.labels:type_name -> holdfast.log.v1.Label
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_log_v1_log_proto_init() }
@@ -2476,8 +2821,11 @@ func file_holdfast_log_v1_log_proto_init() {
 		(*Command_Void)(nil),
 		(*Command_Acknowledge)(nil),
 		(*Command_Reap)(nil),
+		(*Command_FreezeExpiry)(nil),
+		(*Command_ThawExpiry)(nil),
+		(*Command_ExtendSession)(nil),
 	}
-	file_holdfast_log_v1_log_proto_msgTypes[14].OneofWrappers = []any{
+	file_holdfast_log_v1_log_proto_msgTypes[17].OneofWrappers = []any{
 		(*Record_Header)(nil),
 		(*Record_Session)(nil),
 		(*Record_Mark)(nil),
@@ -2493,7 +2841,7 @@ func file_holdfast_log_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_log_v1_log_proto_rawDesc), len(file_holdfast_log_v1_log_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

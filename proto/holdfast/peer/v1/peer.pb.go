@@ -854,6 +854,8 @@ type Request struct {
 	//	*Request_Resumes
 	//	*Request_Explain
 	//	*Request_Kill
+	//	*Request_Freeze
+	//	*Request_Extend
 	Body          isRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -984,6 +986,24 @@ func (x *Request) GetKill() *KillRequest {
 	return nil
 }
 
+func (x *Request) GetFreeze() *FreezeRequest {
+	if x != nil {
+		if x, ok := x.Body.(*Request_Freeze); ok {
+			return x.Freeze
+		}
+	}
+	return nil
+}
+
+func (x *Request) GetExtend() *ExtendRequest {
+	if x != nil {
+		if x, ok := x.Body.(*Request_Extend); ok {
+			return x.Extend
+		}
+	}
+	return nil
+}
+
 type isRequest_Body interface {
 	isRequest_Body()
 }
@@ -1026,6 +1046,14 @@ type Request_Kill struct {
 	Kill *KillRequest `protobuf:"bytes,16,opt,name=kill,proto3,oneof"`
 }
 
+type Request_Freeze struct {
+	Freeze *FreezeRequest `protobuf:"bytes,17,opt,name=freeze,proto3,oneof"`
+}
+
+type Request_Extend struct {
+	Extend *ExtendRequest `protobuf:"bytes,18,opt,name=extend,proto3,oneof"`
+}
+
 func (*Request_Open) isRequest_Body() {}
 
 func (*Request_Resume) isRequest_Body() {}
@@ -1043,6 +1071,10 @@ func (*Request_Resumes) isRequest_Body() {}
 func (*Request_Explain) isRequest_Body() {}
 
 func (*Request_Kill) isRequest_Body() {}
+
+func (*Request_Freeze) isRequest_Body() {}
+
+func (*Request_Extend) isRequest_Body() {}
 
 // Requests are what waits at a learner, in the order in which the leader takes them: 1 to 1,024. No field may be added:
 // its reader refuses a field that it does not know, and the stream ends.
@@ -1754,6 +1786,123 @@ func (x *KillRequest) GetWhy() string {
 	return ""
 }
 
+// FreezeRequest has nothing expire for a time, or ends that time (Y3).
+type FreezeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 to 24 h; 0 thaws.
+	For *durationpb.Duration `protobuf:"bytes,1,opt,name=for,proto3" json:"for,omitempty"`
+	// As in KillRequest.
+	By            string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeRequest) Reset() {
+	*x = FreezeRequest{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeRequest) ProtoMessage() {}
+
+func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
+func (*FreezeRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *FreezeRequest) GetFor() *durationpb.Duration {
+	if x != nil {
+		return x.For
+	}
+	return nil
+}
+
+func (x *FreezeRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *FreezeRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// ExtendRequest keeps a session for a time though it is silent (Y4).
+type ExtendRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SessionId uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// 0 to 24 h; 0 takes an extension back.
+	For           *durationpb.Duration `protobuf:"bytes,2,opt,name=for,proto3" json:"for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendRequest) Reset() {
+	*x = ExtendRequest{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendRequest) ProtoMessage() {}
+
+func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
+func (*ExtendRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ExtendRequest) GetSessionId() uint64 {
+	if x != nil {
+		return x.SessionId
+	}
+	return 0
+}
+
+func (x *ExtendRequest) GetFor() *durationpb.Duration {
+	if x != nil {
+		return x.For
+	}
+	return nil
+}
+
 // Reply answers a request.
 type Reply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1782,7 +1931,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +1943,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +1956,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Reply) GetSeq() uint64 {
@@ -1902,7 +2051,7 @@ type Moved struct {
 
 func (x *Moved) Reset() {
 	*x = Moved{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1914,7 +2063,7 @@ func (x *Moved) String() string {
 func (*Moved) ProtoMessage() {}
 
 func (x *Moved) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1927,7 +2076,7 @@ func (x *Moved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moved.ProtoReflect.Descriptor instead.
 func (*Moved) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Moved) GetAttachments() []uint64 {
@@ -1963,7 +2112,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2124,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2137,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Refusal) GetAt() []uint32 {
@@ -2026,7 +2175,7 @@ type ForwardRequest struct {
 
 func (x *ForwardRequest) Reset() {
 	*x = ForwardRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2187,7 @@ func (x *ForwardRequest) String() string {
 func (*ForwardRequest) ProtoMessage() {}
 
 func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2200,7 @@ func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardRequest.ProtoReflect.Descriptor instead.
 func (*ForwardRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ForwardRequest) GetMessage() isForwardRequest_Message {
@@ -2123,7 +2272,7 @@ type ForwardResponse struct {
 
 func (x *ForwardResponse) Reset() {
 	*x = ForwardResponse{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2284,7 @@ func (x *ForwardResponse) String() string {
 func (*ForwardResponse) ProtoMessage() {}
 
 func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2297,7 @@ func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardResponse.ProtoReflect.Descriptor instead.
 func (*ForwardResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ForwardResponse) GetMessage() isForwardResponse_Message {
@@ -2207,7 +2356,7 @@ type ForwardHello struct {
 
 func (x *ForwardHello) Reset() {
 	*x = ForwardHello{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2368,7 @@ func (x *ForwardHello) String() string {
 func (*ForwardHello) ProtoMessage() {}
 
 func (x *ForwardHello) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2381,7 @@ func (x *ForwardHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardHello.ProtoReflect.Descriptor instead.
 func (*ForwardHello) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{25}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ForwardHello) GetClusterId() string {
@@ -2272,7 +2421,7 @@ type ForwardWelcome struct {
 
 func (x *ForwardWelcome) Reset() {
 	*x = ForwardWelcome{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2284,7 +2433,7 @@ func (x *ForwardWelcome) String() string {
 func (*ForwardWelcome) ProtoMessage() {}
 
 func (x *ForwardWelcome) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2297,7 +2446,7 @@ func (x *ForwardWelcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardWelcome.ProtoReflect.Descriptor instead.
 func (*ForwardWelcome) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ForwardWelcome) GetTerm() uint64 {
@@ -2318,7 +2467,7 @@ type Writes struct {
 
 func (x *Writes) Reset() {
 	*x = Writes{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2479,7 @@ func (x *Writes) String() string {
 func (*Writes) ProtoMessage() {}
 
 func (x *Writes) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2492,7 @@ func (x *Writes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Writes.ProtoReflect.Descriptor instead.
 func (*Writes) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Writes) GetWrites() []*ForwardedWrite {
@@ -2369,7 +2518,7 @@ type ForwardedWrite struct {
 
 func (x *ForwardedWrite) Reset() {
 	*x = ForwardedWrite{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2530,7 @@ func (x *ForwardedWrite) String() string {
 func (*ForwardedWrite) ProtoMessage() {}
 
 func (x *ForwardedWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2543,7 @@ func (x *ForwardedWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedWrite.ProtoReflect.Descriptor instead.
 func (*ForwardedWrite) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ForwardedWrite) GetCommand() []byte {
@@ -2437,7 +2586,7 @@ type Acknowledgements struct {
 
 func (x *Acknowledgements) Reset() {
 	*x = Acknowledgements{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2449,7 +2598,7 @@ func (x *Acknowledgements) String() string {
 func (*Acknowledgements) ProtoMessage() {}
 
 func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2462,7 +2611,7 @@ func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgements.ProtoReflect.Descriptor instead.
 func (*Acknowledgements) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Acknowledgements) GetSessions() []uint64 {
@@ -2492,7 +2641,7 @@ type WriteRefusals struct {
 
 func (x *WriteRefusals) Reset() {
 	*x = WriteRefusals{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2504,7 +2653,7 @@ func (x *WriteRefusals) String() string {
 func (*WriteRefusals) ProtoMessage() {}
 
 func (x *WriteRefusals) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2517,7 +2666,7 @@ func (x *WriteRefusals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRefusals.ProtoReflect.Descriptor instead.
 func (*WriteRefusals) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{30}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WriteRefusals) GetRefusals() []*WriteRefusal {
@@ -2540,7 +2689,7 @@ type WriteRefusal struct {
 
 func (x *WriteRefusal) Reset() {
 	*x = WriteRefusal{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2552,7 +2701,7 @@ func (x *WriteRefusal) String() string {
 func (*WriteRefusal) ProtoMessage() {}
 
 func (x *WriteRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2565,7 +2714,7 @@ func (x *WriteRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRefusal.ProtoReflect.Descriptor instead.
 func (*WriteRefusal) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{31}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WriteRefusal) GetSession() uint64 {
@@ -2666,7 +2815,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x06credit\x18\f \x01(\v2\x19.google.protobuf.DurationR\x06credit\x12!\n" +
 	"\fdigest_index\x18\x0f \x01(\x04R\vdigestIndex\x12\x16\n" +
 	"\x06digest\x18\x10 \x01(\fR\x06digest\x12\x1a\n" +
-	"\bdraining\x18\x14 \x01(\bR\bdraining\"\xa7\x04\n" +
+	"\bdraining\x18\x14 \x01(\bR\bdraining\"\x9d\x05\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +
@@ -2677,7 +2826,9 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\aupgrade\x18\r \x01(\v2 .holdfast.peer.v1.UpgradeRequestH\x00R\aupgrade\x12<\n" +
 	"\aresumes\x18\x0e \x01(\v2 .holdfast.peer.v1.ResumesRequestH\x00R\aresumes\x12<\n" +
 	"\aexplain\x18\x0f \x01(\v2 .holdfast.peer.v1.ExplainRequestH\x00R\aexplain\x123\n" +
-	"\x04kill\x18\x10 \x01(\v2\x1d.holdfast.peer.v1.KillRequestH\x00R\x04killB\x06\n" +
+	"\x04kill\x18\x10 \x01(\v2\x1d.holdfast.peer.v1.KillRequestH\x00R\x04kill\x129\n" +
+	"\x06freeze\x18\x11 \x01(\v2\x1f.holdfast.peer.v1.FreezeRequestH\x00R\x06freeze\x129\n" +
+	"\x06extend\x18\x12 \x01(\v2\x1f.holdfast.peer.v1.ExtendRequestH\x00R\x06extendB\x06\n" +
 	"\x04body\"A\n" +
 	"\bRequests\x125\n" +
 	"\brequests\x18\x01 \x03(\v2\x19.holdfast.peer.v1.RequestR\brequests\"<\n" +
@@ -2726,7 +2877,15 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\vKillRequest\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\x06R\x03ids\x12\x0e\n" +
 	"\x02by\x18\x02 \x01(\tR\x02by\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"\xeb\x02\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"^\n" +
+	"\rFreezeRequest\x12+\n" +
+	"\x03for\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x03for\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"[\n" +
+	"\rExtendRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\x06R\tsessionId\x12+\n" +
+	"\x03for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03for\"\xeb\x02\n" +
 	"\x05Reply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -2805,7 +2964,7 @@ func file_holdfast_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(WriteRefusalReason)(0),     // 0: holdfast.peer.v1.WriteRefusalReason
 	(*LearnerMessage)(nil),      // 1: holdfast.peer.v1.LearnerMessage
@@ -2828,23 +2987,25 @@ var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*ResumesRequest)(nil),      // 18: holdfast.peer.v1.ResumesRequest
 	(*ExplainRequest)(nil),      // 19: holdfast.peer.v1.ExplainRequest
 	(*KillRequest)(nil),         // 20: holdfast.peer.v1.KillRequest
-	(*Reply)(nil),               // 21: holdfast.peer.v1.Reply
-	(*Moved)(nil),               // 22: holdfast.peer.v1.Moved
-	(*Refusal)(nil),             // 23: holdfast.peer.v1.Refusal
-	(*ForwardRequest)(nil),      // 24: holdfast.peer.v1.ForwardRequest
-	(*ForwardResponse)(nil),     // 25: holdfast.peer.v1.ForwardResponse
-	(*ForwardHello)(nil),        // 26: holdfast.peer.v1.ForwardHello
-	(*ForwardWelcome)(nil),      // 27: holdfast.peer.v1.ForwardWelcome
-	(*Writes)(nil),              // 28: holdfast.peer.v1.Writes
-	(*ForwardedWrite)(nil),      // 29: holdfast.peer.v1.ForwardedWrite
-	(*Acknowledgements)(nil),    // 30: holdfast.peer.v1.Acknowledgements
-	(*WriteRefusals)(nil),       // 31: holdfast.peer.v1.WriteRefusals
-	(*WriteRefusal)(nil),        // 32: holdfast.peer.v1.WriteRefusal
-	(*durationpb.Duration)(nil), // 33: google.protobuf.Duration
-	(*v1.Token)(nil),            // 34: holdfast.v1.Token
-	(*v1.Session)(nil),          // 35: holdfast.v1.Session
-	(*v1.ErrorDetail)(nil),      // 36: holdfast.v1.ErrorDetail
-	(*v1.Vigil)(nil),            // 37: holdfast.v1.Vigil
+	(*FreezeRequest)(nil),       // 21: holdfast.peer.v1.FreezeRequest
+	(*ExtendRequest)(nil),       // 22: holdfast.peer.v1.ExtendRequest
+	(*Reply)(nil),               // 23: holdfast.peer.v1.Reply
+	(*Moved)(nil),               // 24: holdfast.peer.v1.Moved
+	(*Refusal)(nil),             // 25: holdfast.peer.v1.Refusal
+	(*ForwardRequest)(nil),      // 26: holdfast.peer.v1.ForwardRequest
+	(*ForwardResponse)(nil),     // 27: holdfast.peer.v1.ForwardResponse
+	(*ForwardHello)(nil),        // 28: holdfast.peer.v1.ForwardHello
+	(*ForwardWelcome)(nil),      // 29: holdfast.peer.v1.ForwardWelcome
+	(*Writes)(nil),              // 30: holdfast.peer.v1.Writes
+	(*ForwardedWrite)(nil),      // 31: holdfast.peer.v1.ForwardedWrite
+	(*Acknowledgements)(nil),    // 32: holdfast.peer.v1.Acknowledgements
+	(*WriteRefusals)(nil),       // 33: holdfast.peer.v1.WriteRefusals
+	(*WriteRefusal)(nil),        // 34: holdfast.peer.v1.WriteRefusal
+	(*durationpb.Duration)(nil), // 35: google.protobuf.Duration
+	(*v1.Token)(nil),            // 36: holdfast.v1.Token
+	(*v1.Session)(nil),          // 37: holdfast.v1.Session
+	(*v1.ErrorDetail)(nil),      // 38: holdfast.v1.ErrorDetail
+	(*v1.Vigil)(nil),            // 39: holdfast.v1.Vigil
 }
 var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
@@ -2852,12 +3013,12 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	8,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
 	4,  // 3: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
 	5,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
-	21, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
+	23, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
 	6,  // 6: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
-	33, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
-	33, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
-	33, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
-	33, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
+	35, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
+	35, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	35, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
+	35, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
 	11, // 11: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
 	13, // 12: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
 	14, // 13: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
@@ -2867,38 +3028,42 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	18, // 17: holdfast.peer.v1.Request.resumes:type_name -> holdfast.peer.v1.ResumesRequest
 	19, // 18: holdfast.peer.v1.Request.explain:type_name -> holdfast.peer.v1.ExplainRequest
 	20, // 19: holdfast.peer.v1.Request.kill:type_name -> holdfast.peer.v1.KillRequest
-	8,  // 20: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
-	21, // 21: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
-	33, // 22: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	12, // 23: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	34, // 24: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	34, // 25: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	33, // 26: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
-	12, // 27: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
-	35, // 28: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	36, // 29: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	22, // 30: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
-	37, // 31: holdfast.peer.v1.Reply.vigil:type_name -> holdfast.v1.Vigil
-	23, // 32: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
-	36, // 33: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
-	26, // 34: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
-	28, // 35: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
-	30, // 36: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
-	27, // 37: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
-	31, // 38: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
-	29, // 39: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
-	32, // 40: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
-	0,  // 41: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
-	33, // 42: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
-	1,  // 43: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	24, // 44: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
-	2,  // 45: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	25, // 46: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
-	45, // [45:47] is the sub-list for method output_type
-	43, // [43:45] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	21, // 20: holdfast.peer.v1.Request.freeze:type_name -> holdfast.peer.v1.FreezeRequest
+	22, // 21: holdfast.peer.v1.Request.extend:type_name -> holdfast.peer.v1.ExtendRequest
+	8,  // 22: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
+	23, // 23: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
+	35, // 24: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	12, // 25: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	36, // 26: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	36, // 27: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	35, // 28: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
+	12, // 29: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
+	35, // 30: holdfast.peer.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	35, // 31: holdfast.peer.v1.ExtendRequest.for:type_name -> google.protobuf.Duration
+	37, // 32: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	38, // 33: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	24, // 34: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
+	39, // 35: holdfast.peer.v1.Reply.vigil:type_name -> holdfast.v1.Vigil
+	25, // 36: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
+	38, // 37: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
+	28, // 38: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
+	30, // 39: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
+	32, // 40: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
+	29, // 41: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
+	33, // 42: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
+	31, // 43: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
+	34, // 44: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
+	0,  // 45: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
+	35, // 46: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
+	1,  // 47: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	26, // 48: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
+	2,  // 49: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	27, // 50: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
+	49, // [49:51] is the sub-list for method output_type
+	47, // [47:49] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
@@ -2928,13 +3093,15 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*Request_Resumes)(nil),
 		(*Request_Explain)(nil),
 		(*Request_Kill)(nil),
+		(*Request_Freeze)(nil),
+		(*Request_Extend)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[23].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[25].OneofWrappers = []any{
 		(*ForwardRequest_Hello)(nil),
 		(*ForwardRequest_Writes)(nil),
 		(*ForwardRequest_Acknowledgements)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[24].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[26].OneofWrappers = []any{
 		(*ForwardResponse_Welcome)(nil),
 		(*ForwardResponse_Refusals)(nil),
 	}
@@ -2944,7 +3111,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_peer_v1_peer_proto_rawDesc), len(file_holdfast_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
