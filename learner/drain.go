@@ -107,8 +107,8 @@ func (s *Server) Dismiss() {
 	}
 }
 
-// Served returns the connections that still have global sessions here.
-func (s *Server) Served() (all Served) {
+// ServedBy returns the connections of a server that still have global sessions there.
+func ServedBy(s *Server) (all Served) {
 	for _, c := range s.clients.list() {
 		if n := c.globals(); n > 0 {
 			all.Connections++

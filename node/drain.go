@@ -130,7 +130,7 @@ func (d *drain) status() *clientport.DrainStatus {
 	if now == nil {
 		return nil
 	}
-	served := d.server.Served()
+	served := learner.ServedBy(d.server)
 	return &clientport.DrainStatus{
 		Since: now.since, Connections: served.Connections, Sessions: served.Sessions, Local: d.server.Stats().Local,
 		Leads: d.leads(), Done: now.isDone(),
@@ -156,7 +156,7 @@ func (d *drain) leave(ctx context.Context) {
 		case <-now.done:
 			return
 		case <-ctx.Done():
-			served := d.server.Served()
+			served := learner.ServedBy(d.server)
 			d.logger.Warn("stopping although clients have not gone", "connections", served.Connections,
 				"sessions", served.Sessions)
 			return
@@ -277,7 +277,7 @@ func (p *pass) step(ctx context.Context) {
 		return // leadership goes first
 	}
 	p.sendAway(over)
-	left := p.server.Served()
+	left := learner.ServedBy(p.server)
 	if over >= p.timeout && !p.dismissed {
 		p.dismissed = true
 		if left.Connections > 0 {
@@ -296,7 +296,7 @@ func (p *pass) step(ctx context.Context) {
 func (p *pass) sendAway(over time.Duration) {
 	now := time.Now()
 	if p.away == nil {
-		p.away, p.told, p.most = p.server.Drain(p.targets), now.Add(-drainPass), p.server.Served().Sessions
+		p.away, p.told, p.most = p.server.Drain(p.targets), now.Add(-drainPass), learner.ServedBy(p.server).Sessions
 	}
 	since := now.Sub(p.told)
 	pace := drainPace

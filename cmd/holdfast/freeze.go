@@ -18,7 +18,7 @@ type freezeView struct {
 	ForMS  int64 `json:"for_ms,omitempty"`
 }
 
-func (c *cli) clusterFreeze() *cobra.Command {
+func clusterFreeze(c *cli) *cobra.Command {
 	var span time.Duration
 	var why string
 	cmd := &cobra.Command{
@@ -62,7 +62,7 @@ func checkSpan(span time.Duration) error {
 	return nil
 }
 
-func (c *cli) clusterThaw() *cobra.Command {
+func clusterThaw(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "thaw", Short: "End a freeze", Args: noArgs,
 		Long: `End a freeze. Every session then has its full timeout from now on. A cluster that is not frozen
@@ -97,7 +97,7 @@ type extendView struct {
 	ForMS int64  `json:"for_ms"`
 }
 
-func (c *cli) sessionExtend() *cobra.Command {
+func sessionExtend(c *cli) *cobra.Command {
 	var span time.Duration
 	cmd := &cobra.Command{
 		Use: "extend ID", Short: "Keep a session for a time though it is silent", Args: arg.One("ID"),
