@@ -157,7 +157,7 @@ func frozenLine(views []statusView) string {
 		if f == nil {
 			continue
 		}
-		return escaped(fmt.Sprintf("\nfrozen for %s more, since %s by %s, because %q: nothing expires",
+		return "\n" + escaped(fmt.Sprintf("frozen for %s more, since %s by %s, because %q: nothing expires",
 			spanText(time.Duration(f.LeftMS)*time.Millisecond), timeText(f.Since), orDash(f.By), f.Why))
 	}
 	return ""

@@ -89,7 +89,7 @@ func TestFreezesAreShown(t *testing.T) {
 	o := startOperated(t)
 	o.freezing = &holdfastv1.Freezing{Left: durationpb.New(90 * time.Second), By: "ops\x1b[31m", Why: "new switches"}
 	_, stdout, _ := execute(t, "", "cluster", "status")
-	each(t, stdout, "frozen for 1m30s more", `by ops\x1b[31m`, `"new switches"`, "nothing expires")
+	each(t, stdout, "\nfrozen for 1m30s more", `by ops\x1b[31m`, `"new switches"`, "nothing expires")
 	_, stdout, _ = execute(t, "", "cluster", "status", "-o", "json")
 	each(t, stdout, `"left_ms": 90000`, `"why": "new switches"`)
 }
