@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -165,13 +166,14 @@ func TestR5TheTrackerBeginsAfterACommandOfItsOwn(t *testing.T) {
 	c := alone(t)
 	var n *Node
 	var before bool
+	var first sync.Once
 	term := make(chan uint64, 1)
 	o := quiet()
 	o.Applied = func(_, applied uint64, _ []session.Change) {
-		if len(term) == 0 {
+		first.Do(func() {
 			before = n.roles.terms.tracker.Load() != nil
 			term <- applied
-		}
+		})
 	}
 	n, err := New(c, o)
 	if err != nil {

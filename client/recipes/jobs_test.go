@@ -173,7 +173,8 @@ func TestTakeFromALongQueue(t *testing.T) {
 		_ = cost() // the first one finds no entries for claims
 		short := cost()
 		put(1000)
-		if long := cost(); long > short {
+		// Reading every item costs ten pages more. A claim that somebody else's event disturbs costs a read or two.
+		if long := cost(); long > 2*short {
 			c.T.Errorf("of 1000 items one cost %d reads, and the only one %d", long, short)
 		}
 	})
