@@ -68,6 +68,7 @@ var healthy = map[string]string{
 	`holdfast_round_trip_seconds_bucket{instance="n1",member="2",le="1"}`:    `0+50x400`,
 	`holdfast_round_trip_seconds_bucket{instance="n1",member="2",le="+Inf"}`: `0+50x400`,
 	`holdfast_settings_differ{instance="n1"}`:                                `0x400`,
+	`holdfast_frozen_seconds{instance="n1"}`:                                 `0x400`,
 	`holdfast_client_panics_total{instance="n1"}`:                            `2x400`,
 	`holdfast_client_slow_readers_total{instance="n1"}`:                      `2x400`,
 	`holdfast_client_connections_ended_total{instance="n1"}`:                 `2x400`,
@@ -153,6 +154,9 @@ var faults = map[string]fault{
 	"a member answers slowly": {"HoldfastMemberSlow", one(
 		`holdfast_round_trip_seconds_bucket{instance="n1",member="2",le="0.1"}`, `0+50x19 950+20x400`,
 	), 11 * time.Minute},
+	"a freeze that nobody ends": {"HoldfastFrozen", one(
+		`holdfast_frozen_seconds{instance="n1"}`, `0x19 86400-15x400`,
+	), 62 * time.Minute},
 	"settings differ": {"HoldfastSettingsDiffer", one(
 		`holdfast_settings_differ{instance="n1"}`, `0x19 1x400`,
 	), 62 * time.Minute},
