@@ -117,7 +117,11 @@ func (c *conn) endAfter(why error) {
 }
 
 // Gone ends the connection: its session has ended. What waits for the client is sent before (Z6).
-func (c *conn) Gone(session.Certificate) { c.endAfter(errGone) }
+func (c *conn) Gone(session.Certificate) {
+	if !c.out.closing.Load() {
+		c.endAfter(errGone)
+	}
+}
 
 // Moved ends the connection, unless it was this connection's own resume.
 func (c *conn) Moved(_ session.ID, _, instance uint64) {

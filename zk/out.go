@@ -47,6 +47,8 @@ type out struct {
 	told tree.Stamp
 	// ends says that the reply of a closeSession is in what is sent.
 	ends bool
+	// closing says that the client closes its session: the answer to that ends the connection, not the session's end.
+	closing atomic.Bool
 	// sent counts replies, for four-letter words.
 	sent atomic.Int64
 }
