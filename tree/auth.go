@@ -1,8 +1,11 @@
 package tree
 
 import (
+	"crypto/sha1"
+	"encoding/base64"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Auth is the scheme of a grant to all that the client has authenticated as. A node expands it before a write goes to
@@ -33,4 +36,15 @@ func (a ACL) Expand(principals []Principal) (ACL, error) {
 		}
 	}
 	return expanded, nil
+}
+
+// DigestOf returns the id of the scheme [Digest] that a NAME:PASSWORD has, as in ZooKeeper: NAME:HASH, the hash being
+// the SHA-1 of both in base64. It is false for anything else.
+func DigestOf(credentials string) (id string, ok bool) {
+	name, _, ok := strings.Cut(credentials, ":")
+	if !ok || name == "" {
+		return "", false
+	}
+	hash := sha1.Sum([]byte(credentials))
+	return name + ":" + base64.StdEncoding.EncodeToString(hash[:]), true
 }

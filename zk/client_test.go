@@ -1,10 +1,7 @@
 package zk_test
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -312,124 +309,6 @@ func TestOneSessionForBothWorlds(t *testing.T) {
 		s := c.Session(sdk(t, c, "sdk2"), 10*time.Second)
 		if e, err := s.Tree().Get(t.Context(), "/shared"); err != nil || string(e.Data) != "zk" {
 			t.Errorf("%+v %v", e, err)
-		}
-	})
-}
-
-// TestClose: a closeSession is answered when the session has ended, with what it owned, and the connection ends.
-func TestClose(t *testing.T) {
-	run(t, func(c *world) {
-		t := c.T
-		z, _ := served(t, c, "z", 10*time.Second, "n1:7404")
-		n, err := c.Host("raw").Dial(t.Context(), "n1:7404")
-		if err != nil {
-			t.Fatal(err)
-		}
-		connect := append([]byte{0, 0, 0, 44}, make([]byte, 44)...)
-		connect[4+4+8+2], connect[4+4+8+4+8+3] = 0x27, 16
-		_, _ = n.Write(slices.Concat(connect, []byte{0, 0, 0, 8, 0, 0, 0, 7, 0xff, 0xff, 0xff, 0xf5}))
-		answer, err := io.ReadAll(n)
-		if err != nil || len(answer) != 4+36+4+16 {
-			t.Fatalf("% x %v: want the answers to a connect and to a close", answer, err)
-		}
-		if reply := answer[4+36+4:]; !bytes.Equal(reply[:4], []byte{0, 0, 0, 7}) ||
-			!bytes.Equal(reply[12:], []byte{0, 0, 0, 0}) {
-			t.Errorf("the reply is % x", reply)
-		}
-		id := session.ID(binary.BigEndian.Uint64(answer[4+8:]))
-		found, err := sdk(t, c, "sdk").Get(t.Context(), id)
-		if err != nil || found.Certificate == nil || found.Certificate.Cause != session.CauseClosed {
-			t.Errorf("session %v: %+v %v", id, found, err)
-		}
-		if _, _, err := z.Get("/"); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// TestWords: each word is answered as monitoring reads it, and others are not executed.
-func TestWords(t *testing.T) {
-	run(t, func(c *world) {
-		t := c.T
-		served(t, c, "z", 10*time.Second, "n1:7404")
-		ask := func(word string) string {
-			n, err := c.Host("monitor").Dial(t.Context(), "n1:7404")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = n.Close() }()
-			_, _ = n.Write([]byte(word))
-			answer, _ := io.ReadAll(n)
-			return string(answer)
-		}
-		for word, want := range map[string]string{
-			"ruok": "imok", "srvr": "Mode: ", "stat": "Clients:\n /", "mntr": "zk_znode_count\t", "cons": "sid=0x",
-			"conf": "minSessionTimeout=", "dump": "SessionTracker dump:", "envi": "zookeeper.version=3.", "isro": "rw",
-			"wchs": "Total watches:",
-		} {
-			if got := ask(word); !strings.Contains(got, want) {
-				t.Errorf("%s: %q, want %q in it", word, got, want)
-			}
-		}
-		if len(words()) != 10 {
-			t.Errorf("%d words: the test knows 10", len(words()))
-		}
-	})
-}
-
-// TestHostile: what is no request ends the connection, and harms nobody else.
-func TestHostile(t *testing.T) {
-	connect := append([]byte{0, 0, 0, 44}, make([]byte, 44)...)
-	connect[4+4+8+2] = 0x27 // a timeout of some seconds
-	connect[4+4+8+4+8+3] = 16
-	frame := func(body ...byte) []byte { return append([]byte{0, 0, 0, byte(len(body))}, body...) }
-	op := func(code byte) []byte { return frame(0, 0, 0, 1, 0, 0, 0, code) }
-	run(t, func(c *world) {
-		t := c.T
-		z, _ := served(t, c, "z", 10*time.Second, "n1:7404")
-		for _, one := range []struct {
-			name  string
-			sent  []byte
-			wants []byte // in the last bytes of the answer
-		}{
-			{"a frame that is too long", []byte{0, 16, 0, 0}, nil},
-			{"a negative length", []byte{0xff, 0xff, 0xff, 0xff}, nil},
-			{"half a connect", connect[:20], nil},
-			{"nothing", nil, nil},
-			{"a connect that is too short", frame(0, 0, 0, 0), nil},
-			{"an unknown operation", slices.Concat(connect, op(99)), []byte{0xff, 0xff, 0xff, 0xfa}},
-			{"deleteContainer (W-23)", slices.Concat(connect, op(20)), []byte{0xff, 0xff, 0xff, 0xfa}},
-			{
-				"check alone", slices.Concat(connect, frame(0, 0, 0, 1, 0, 0, 0, 13, 0, 0, 0, 1, '/', 0, 0, 0, 0)),
-				[]byte{0xff, 0xff, 0xff, 0xfa},
-			},
-			{
-				"createSession (N-41)", slices.Concat(connect, frame(0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf6, 0, 0x7f, 0, 0)),
-				[]byte{0xff, 0xff, 0xff, 0xfa},
-			},
-			{
-				"a string that claims 2 GiB", slices.Concat(connect, frame(0, 0, 0, 1, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff)),
-				[]byte{0xff, 0xff, 0xff, 0xfb},
-			},
-			{"an empty frame", slices.Concat(connect, frame()), nil},
-		} {
-			n, err := c.Host("stranger").Dial(t.Context(), "n1:7404")
-			if err != nil {
-				t.Fatal(err)
-			}
-			began := time.Now()
-			_, _ = n.Write(one.sent)
-			answer, _ := io.ReadAll(n)
-			_ = n.Close()
-			if took := time.Since(began); took > 30*time.Second {
-				t.Errorf("%s: the connection lived for %v", one.name, took)
-			}
-			if !bytes.HasSuffix(answer, one.wants) {
-				t.Errorf("%s: the answer ends with % x, want % x", one.name, answer[max(0, len(answer)-16):], one.wants)
-			}
-		}
-		if _, _, err := z.Get("/"); err != nil {
-			t.Errorf("another client: %v", err)
 		}
 	})
 }

@@ -45,10 +45,11 @@ type conn struct {
 	mu         sync.Mutex
 	principals []tree.Principal // guarded by mu
 	why        error            // the first reason to end. guarded by mu
-	// shown is the session once there is one, for four-letter words. guarded by mu
+	// shown is the session once there is one, for events and four-letter words. guarded by mu
 	shown struct {
 		id      session.ID
 		timeout time.Duration
+		local   bool
 	}
 }
 
@@ -138,7 +139,10 @@ func (c *conn) MovedLocally(id session.ID, attachment, instance uint64) {
 // Jeopardy is no news for such a client: it hears nothing while the promise is short (Z5). A read-only node closes the
 // connections of global sessions (Z9).
 func (c *conn) Jeopardy(time.Time, []string) {
-	if c.server.service.State().Mode == session.ModeReadOnly && !c.token.Local {
+	c.mu.Lock()
+	global := c.shown.id != 0 && !c.shown.local
+	c.mu.Unlock()
+	if global && c.server.service.State().Mode == session.ModeReadOnly {
 		c.endAfter(errReadOnly)
 	}
 }
@@ -163,7 +167,7 @@ func (c *conn) DrainingEnded() {}
 // Dismissed ends the connection.
 func (c *conn) Dismissed() { c.endAfter(session.ErrDraining) }
 
-// now returns the principals of the client.
+// who returns the principals of the client.
 func (c *conn) who() []tree.Principal {
 	c.mu.Lock()
 	defer c.mu.Unlock()

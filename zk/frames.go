@@ -53,31 +53,50 @@ func (f *frames) next(word func(head [headBytes]byte) bool) ([]byte, error) {
 	return frame, nil
 }
 
-// read fills p. The head of a frame is waited for without a buffer.
+// read fills p. The head of a frame is waited for without a buffer, and what is long is read into its place.
 func (f *frames) read(p []byte) error {
 	for len(p) > 0 {
-		if f.at < f.end {
-			n := copy(p, f.lent[f.at:f.end])
-			f.at, p = f.at+n, p[n:]
-			continue
+		var n int
+		var err error
+		switch {
+		case f.at < f.end:
+			n = copy(p, f.lent[f.at:f.end])
+			f.at += n
+		case f.lent == nil && len(p) <= headBytes, len(p) >= readAhead:
+			n, err = f.from.Read(p)
+		default:
+			err = f.fill()
 		}
-		if f.lent == nil && len(p) <= headBytes || len(p) >= readAhead {
-			n, err := f.from.Read(p)
-			if n > 0 {
-				p = p[n:]
-				continue
-			}
+		if n == 0 && err != nil {
 			return err
 		}
-		if f.lent == nil {
-			f.lent = readBuffers.Get().(*[readAhead]byte) //nolint:errcheck // the pool has nothing else
-		}
-		n, err := f.from.Read(f.lent[:])
-		if f.at, f.end = 0, n; n == 0 {
-			return err
-		}
+		p = p[n:]
 	}
 	return nil
+}
+
+// fill reads what there is into a buffer. It has an error only if that is nothing.
+func (f *frames) fill() error {
+	if f.lent == nil {
+		f.lent = readBuffers.Get().(*[readAhead]byte) //nolint:errcheck // the pool has nothing else
+	}
+	n, err := f.from.Read(f.lent[:])
+	if f.at, f.end = 0, n; n > 0 {
+		return nil
+	}
+	return err
+}
+
+// peek waits until something has come, and keeps it.
+func (f *frames) peek() error {
+	if f.at < f.end {
+		return nil
+	}
+	err := f.fill()
+	if err != nil {
+		f.giveBack()
+	}
+	return err
 }
 
 // giveBack returns the buffer.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"holdfast/session"
@@ -23,12 +24,13 @@ func (c *conn) connect(r jute.ConnectRequest) error {
 	if c.principals, err = c.principalsOfConnection(); err != nil {
 		return err
 	}
+	c.instance = randomBits() // before the node can tell the connection anything
 	if c.link, err = c.server.service.Connect(c); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.server.ctx, handshakeWait)
 	defer cancel()
-	c.instance = randomBits()
+	defer attend(c, cancel)()
 	kind := gate.Opens
 	if r.SessionID != 0 {
 		kind = gate.Resumes
@@ -60,7 +62,7 @@ func (c *conn) welcome(r jute.ConnectRequest, grant session.Grant) error {
 	c.line.begin(grant.Applied)
 	c.tree = c.link.Tree(c.who(), c.out.poke)
 	c.mu.Lock()
-	c.shown.id, c.shown.timeout = c.token.ID, c.period
+	c.shown.id, c.shown.timeout, c.shown.local = c.token.ID, c.period, c.token.Local
 	c.mu.Unlock()
 	c.server.stats.opened.Add(1)
 	answer := jute.ConnectResponse{
@@ -80,6 +82,24 @@ func (c *conn) open(ctx context.Context, r jute.ConnectRequest) (session.Grant, 
 	}
 	_, _ = rand.Read(o.RequestID[:])
 	return c.link.Open(ctx, o)
+}
+
+// attend cancels what is done for a client when the client goes away, until the returned function is called. Without, a
+// resume that was delayed on its way to the leader takes the session from a newer connection of its client (Z2). What
+// the client sends meanwhile is kept for the reader.
+func attend(c *conn, cancel func()) (done func()) {
+	read := make(chan struct{})
+	_ = c.net.SetReadDeadline(time.Time{})
+	go func() {
+		defer close(read)
+		if err := c.line.frames.peek(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			cancel()
+		}
+	}()
+	return func() {
+		_ = c.net.SetReadDeadline(time.Unix(1, 0)) // the past
+		<-read
+	}
 }
 
 // resume moves a session here. The client has no attachment to show. So the Move names the newest one that this node

@@ -83,9 +83,10 @@ func (s *Server) Serve(l net.Listener) error {
 // acceptPause is how long the server waits when it may have no more file descriptors.
 const acceptPause = 50 * time.Millisecond
 
+// isTemporary reports whether a listener may go on after an error, as gRPC decides it too.
 func isTemporary(err error) bool {
-	var n net.Error
-	return errors.As(err, &n) && !errors.Is(err, net.ErrClosed)
+	var one interface{ Temporary() bool }
+	return errors.As(err, &one) && one.Temporary()
 }
 
 func (s *Server) stopped() bool {

@@ -1,15 +1,12 @@
 package zk
 
 import (
-	"crypto/sha1" //nolint:gosec // ZooKeeper's digests
-	"crypto/subtle"
-	"encoding/base64"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 
+	"holdfast/transport/gate"
 	"holdfast/transport/secure"
 	"holdfast/tree"
 	"holdfast/zk/jute"
@@ -19,8 +16,8 @@ import (
 // the subject of its certificate.
 func (c *conn) principalsOfConnection() ([]tree.Principal, error) {
 	var all []tree.Principal
-	if ap, err := netip.ParseAddrPort(addressOf(c.net)); err == nil {
-		all = append(all, tree.Principal{Scheme: tree.IP, ID: ap.Addr().Unmap().WithZone("").String()})
+	if ip, ok := gate.IPOf(c.net.RemoteAddr()); ok {
+		all = append(all, tree.Principal{Scheme: tree.IP, ID: ip.String()})
 	}
 	if certificate := secure.PeerCertificate(c.net); certificate != nil {
 		all = append(all, tree.Principal{Scheme: tree.X509, ID: certificate.Subject.String()})
@@ -70,23 +67,17 @@ func shown(text string) string {
 	return text
 }
 
-// withDigest adds the principal of a NAME:PASSWORD; nil if it is none.
+// withDigest adds the principals of a NAME:PASSWORD; nil if it is none.
 func withDigest(all []tree.Principal, credentials, super string) []tree.Principal {
-	name, _, ok := strings.Cut(credentials, ":")
-	if !ok || name == "" {
+	digest, ok := tree.DigestOf(credentials)
+	if !ok {
 		return nil
 	}
-	hash := sha1.Sum([]byte(credentials)) //nolint:gosec // ZooKeeper's digests
-	digest := name + ":" + base64.StdEncoding.EncodeToString(hash[:])
-	add := tree.Principal{Scheme: tree.Digest, ID: digest}
-	if slices.Contains(all, add) {
+	add := gate.OfDigest(digest, super)
+	if slices.Contains(all, add[0]) {
 		return all
 	}
-	all = append(slices.Clone(all), add)
-	if super != "" && subtle.ConstantTimeCompare([]byte(digest), []byte(super)) == 1 {
-		all = append(all, tree.Principal{Scheme: tree.Super})
-	}
-	return all
+	return slices.Concat(all, add)
 }
 
 // prepareWhoAmI tells the client whom the node vouches for: of a digest its name.

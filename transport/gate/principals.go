@@ -26,7 +26,7 @@ func PrincipalsOf(ctx context.Context, super string) ([]tree.Principal, error) {
 		return nil, err
 	}
 	if p, ok := peer.FromContext(ctx); ok {
-		if ip, valid := ipOf(p.Addr); valid {
+		if ip, valid := IPOf(p.Addr); valid {
 			all = append(all, tree.Principal{Scheme: tree.IP, ID: ip.String()})
 		}
 	}
@@ -54,16 +54,23 @@ func digestsOf(ctx context.Context, super string) ([]tree.Principal, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, tree.Principal{Scheme: tree.Digest, ID: digest})
-		if super != "" && subtle.ConstantTimeCompare([]byte(digest), []byte(super)) == 1 {
-			all = append(all, tree.Principal{Scheme: tree.Super})
-		}
+		all = append(all, OfDigest(digest, super)...)
 	}
 	return all, nil
 }
 
-// ipOf returns the address of a peer, which is not cut to a network as [AddressOf] does; false if it has none.
-func ipOf(a net.Addr) (netip.Addr, bool) {
+// OfDigest returns the principals of a client that has shown the password of a digest: the digest, and behind it
+// [tree.Super] if the digest is super's.
+func OfDigest(digest, super string) []tree.Principal {
+	all := []tree.Principal{{Scheme: tree.Digest, ID: digest}}
+	if super != "" && subtle.ConstantTimeCompare([]byte(digest), []byte(super)) == 1 {
+		all = append(all, tree.Principal{Scheme: tree.Super})
+	}
+	return all
+}
+
+// IPOf returns the address of a peer, which is not cut to a network as [AddressOf] does; false if it has none.
+func IPOf(a net.Addr) (netip.Addr, bool) {
 	if a == nil {
 		return netip.Addr{}, false
 	}

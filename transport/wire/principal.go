@@ -1,13 +1,12 @@
 package wire
 
 import (
-	"crypto/sha1"
-	"encoding/base64"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // DigestKey is the metadata key with which a client authenticates for the tree (P1): a value NAME:PASSWORD, of which it
@@ -41,14 +40,14 @@ func ValidPrincipal(name string) bool {
 // DigestFrom returns ZooKeeper's digest of a NAME:PASSWORD: NAME:HASH, the hash being the SHA-1 of both in base64. The
 // error is a [session.FieldError] of [DigestKey], which does not show the password.
 func DigestFrom(credentials string) (string, error) {
-	name, _, ok := strings.Cut(credentials, ":")
+	name, _, _ := strings.Cut(credentials, ":")
+	digest, ok := tree.DigestOf(credentials)
 	printable := strings.IndexFunc(credentials, func(r rune) bool { return r < ' ' || r > '~' }) < 0
-	if !ok || name == "" || len(name) > MaxDigestName || len(credentials) > MaxDigestBytes || !printable {
+	if !ok || len(name) > MaxDigestName || len(credentials) > MaxDigestBytes || !printable {
 		return "", &session.FieldError{Field: DigestKey, Limit: fmt.Sprintf("NAME:PASSWORD, at most %d printable ASCII "+
 			"characters, 1 to %d of them in NAME", MaxDigestBytes, MaxDigestName)}
 	}
-	hash := sha1.Sum([]byte(credentials))
-	return name + ":" + base64.StdEncoding.EncodeToString(hash[:]), nil
+	return digest, nil
 }
 
 // PrincipalLimit describes the names that [ValidPrincipal] accepts.

@@ -1,0 +1,236 @@
+package zk_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/session"
+)
+
+// knock connects to a node without a client, from a host of its own.
+func knock(c *world, address string) net.Conn {
+	c.T.Helper()
+	n, err := c.Host(fmt.Sprint("raw", len(c.ends))).Dial(c.T.Context(), address)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	c.ends = append(c.ends, func() { _ = n.Close() })
+	return n
+}
+
+// connecting is the frame of a ConnectRequest with a timeout of 10 s, for a session or, with 0, for a new one.
+func connecting(id session.ID, password []byte) []byte {
+	f := append([]byte{0, 0, 0, 44}, make([]byte, 44)...)
+	binary.BigEndian.PutUint32(f[4+4+8:], 10_000)
+	binary.BigEndian.PutUint64(f[4+4+8+4:], uint64(id))
+	f[4+4+8+4+8+3] = 16
+	copy(f[4+4+8+4+8+4:], password)
+	return f
+}
+
+// connected reads the answer to a ConnectRequest: the session and its password, 0 for no session.
+func connected(t *testing.T, n net.Conn) (session.ID, []byte) {
+	t.Helper()
+	answer := make([]byte, 4+36)
+	if _, err := io.ReadFull(n, answer); err != nil {
+		t.Fatal(err)
+	}
+	if timeout := binary.BigEndian.Uint32(answer[8:]); (timeout == 0) != (binary.BigEndian.Uint64(answer[12:]) == 0) {
+		t.Errorf("the answer % x has one of timeout and session", answer)
+	}
+	return session.ID(binary.BigEndian.Uint64(answer[12:])), answer[24:]
+}
+
+// say returns a node's answer to a four-letter word.
+func say(c *world, node, word string) string {
+	c.T.Helper()
+	n := knock(c, node+":7404")
+	_, _ = n.Write([]byte(word))
+	answer, _ := io.ReadAll(n)
+	return string(answer)
+}
+
+// alive reports whether a connection answers a ping.
+func alive(n net.Conn) bool {
+	_, _ = n.Write([]byte{0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11})
+	_ = n.SetReadDeadline(time.Now().Add(3 * time.Second))
+	_, err := io.ReadFull(n, make([]byte, 4+16))
+	return err == nil
+}
+
+// TestPasswords: a session is resumed with its password alone. Anything else is told that there is no such session
+// (H-61), and costs the session's own connection nothing (H-41 does).
+func TestPasswords(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		served(t, c, "z", 10*time.Second)
+		own := knock(c, "n1:7404")
+		_, _ = own.Write(connecting(0, nil))
+		id, password := connected(t, own)
+		for name, wrong := range map[string][]byte{
+			"a wrong one": bytes.Repeat([]byte{7}, 16), "none": make([]byte, 16),
+		} {
+			n := knock(c, "n2:7404")
+			_, _ = n.Write(connecting(id, wrong))
+			if got, _ := connected(t, n); got != 0 {
+				t.Errorf("%s: got the session %v", name, got)
+			}
+			if _, err := n.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("%s: the connection goes on: %v", name, err)
+			}
+		}
+		if !alive(own) {
+			t.Error("the session's connection has ended")
+		}
+		n := knock(c, "n2:7404")
+		_, _ = n.Write(connecting(id, password))
+		if got, _ := connected(t, n); got != id {
+			t.Errorf("with the password: %v, want %v", got, id)
+		}
+		if !alive(n) || alive(own) {
+			t.Error("the session is served through its former connection")
+		}
+	})
+}
+
+// TestAConnectionThatItsClientHasLeft: a resume that was on its way when its client gave the connection up does not
+// take the session from the client's next one (Z2, M-10).
+func TestAConnectionThatItsClientHasLeft(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		served(t, c, "z", 10*time.Second)
+		first := knock(c, "n1:7404")
+		_, _ = first.Write(connecting(0, nil))
+		id, password := connected(t, first)
+		_ = first.Close()
+		leader, slow := c.Names[0], c.Names[1]
+		if !strings.Contains(say(c, leader, "srvr"), "Mode: leader") {
+			if leader, slow = c.Names[1], c.Names[0]; !strings.Contains(say(c, leader, "srvr"), "Mode: leader") {
+				leader = c.Names[2]
+			}
+		}
+		c.Slow(slow, leader, 50*time.Millisecond, 0)
+		c.Slow(leader, slow, 50*time.Millisecond, 0)
+		left := knock(c, slow+":7404")
+		_, _ = left.Write(connecting(id, password))
+		time.Sleep(20 * time.Millisecond)
+		_ = left.Close()
+		next := knock(c, leader+":7404")
+		_, _ = next.Write(connecting(id, password))
+		if got, _ := connected(t, next); got != id {
+			t.Fatalf("the next connection got %v, want %v", got, id)
+		}
+		for range 4 {
+			time.Sleep(2 * time.Second)
+			if !alive(next) {
+				t.Fatal("the session was taken from the next connection")
+			}
+		}
+	})
+}
+
+// TestClose: a closeSession is answered when the session has ended, with what it owned, and the connection ends.
+func TestClose(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second, "n1:7404")
+		n := knock(c, "n1:7404")
+		_, _ = n.Write(slices.Concat(connecting(0, nil), []byte{0, 0, 0, 8, 0, 0, 0, 7, 0xff, 0xff, 0xff, 0xf5}))
+		answer, err := io.ReadAll(n)
+		if err != nil || len(answer) != 4+36+4+16 {
+			t.Fatalf("% x %v: want the answers to a connect and to a close", answer, err)
+		}
+		if reply := answer[4+36+4:]; !bytes.Equal(reply[:4], []byte{0, 0, 0, 7}) ||
+			!bytes.Equal(reply[12:], []byte{0, 0, 0, 0}) {
+			t.Errorf("the reply is % x", reply)
+		}
+		id := session.ID(binary.BigEndian.Uint64(answer[4+8:]))
+		found, err := sdk(t, c, "sdk").Get(t.Context(), id)
+		if err != nil || found.Certificate == nil || found.Certificate.Cause != session.CauseClosed {
+			t.Errorf("session %v: %+v %v", id, found, err)
+		}
+		if _, _, err := z.Get("/"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWords: each word is answered as monitoring reads it, and others are not executed.
+func TestWords(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		served(t, c, "z", 10*time.Second, "n1:7404")
+		for word, want := range map[string]string{
+			"ruok": "imok", "srvr": "Mode: ", "stat": "Clients:\n /", "mntr": "zk_znode_count\t", "cons": "sid=0x",
+			"conf": "minSessionTimeout=", "dump": "SessionTracker dump:", "envi": "zookeeper.version=3.", "isro": "rw",
+			"wchs": "Total watches:",
+		} {
+			if got := say(c, "n1", word); !strings.Contains(got, want) {
+				t.Errorf("%s: %q, want %q in it", word, got, want)
+			}
+		}
+		if len(words()) != 10 {
+			t.Errorf("%d words: the test knows 10", len(words()))
+		}
+	})
+}
+
+// TestHostile: what is no request ends the connection, and harms nobody else.
+func TestHostile(t *testing.T) {
+	connect := connecting(0, nil)
+	frame := func(body ...byte) []byte { return append([]byte{0, 0, 0, byte(len(body))}, body...) }
+	op := func(code byte) []byte { return frame(0, 0, 0, 1, 0, 0, 0, code) }
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second, "n1:7404")
+		for _, one := range []struct {
+			name  string
+			sent  []byte
+			wants []byte // in the last bytes of the answer
+		}{
+			{"a frame that is too long", []byte{0, 16, 0, 0}, nil},
+			{"a negative length", []byte{0xff, 0xff, 0xff, 0xff}, nil},
+			{"half a connect", connect[:20], nil},
+			{"nothing", nil, nil},
+			{"a connect that is too short", frame(0, 0, 0, 0), nil},
+			{"an unknown operation", slices.Concat(connect, op(99)), []byte{0xff, 0xff, 0xff, 0xfa}},
+			{"deleteContainer (W-23)", slices.Concat(connect, op(20)), []byte{0xff, 0xff, 0xff, 0xfa}},
+			{
+				"check alone", slices.Concat(connect, frame(0, 0, 0, 1, 0, 0, 0, 13, 0, 0, 0, 1, '/', 0, 0, 0, 0)),
+				[]byte{0xff, 0xff, 0xff, 0xfa},
+			},
+			{
+				"createSession (N-41)", slices.Concat(connect, frame(0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf6, 0, 0x7f, 0, 0)),
+				[]byte{0xff, 0xff, 0xff, 0xfa},
+			},
+			{
+				"a string that claims 2 GiB", slices.Concat(connect, frame(0, 0, 0, 1, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff)),
+				[]byte{0xff, 0xff, 0xff, 0xfb},
+			},
+			{"an empty frame", slices.Concat(connect, frame()), nil},
+		} {
+			n := knock(c, "n1:7404")
+			began := time.Now()
+			_, _ = n.Write(one.sent)
+			answer, _ := io.ReadAll(n)
+			_ = n.Close()
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("%s: the connection lived for %v", one.name, took)
+			}
+			if !bytes.HasSuffix(answer, one.wants) {
+				t.Errorf("%s: the answer ends with % x, want % x", one.name, answer[max(0, len(answer)-16):], one.wants)
+			}
+		}
+		if _, _, err := z.Get("/"); err != nil {
+			t.Errorf("another client: %v", err)
+		}
+	})
+}
