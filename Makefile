@@ -70,7 +70,7 @@ test soak proof: export GOGC := $(or $(GOGC),400)
 
 .PHONY: test
 test: ## Run all tests: unit and simulation under -race, counts without it, planted bugs, soak, model; with docker and FUSE where they are
-	all=$$(go list ./... | grep -v /test/model); go test -race -timeout 15m $(LONGEST) $$all
+	all=$$(go list ./... | grep -v /test/model); go test -race -timeout 30m $(LONGEST) $$all
 	go test -timeout 15m ./test/bench
 	$(MAKE) deploy-check
 	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \

@@ -13,10 +13,13 @@ import (
 	"holdfast/test/bubble"
 )
 
-// openMany opens sessions through nodes in turn, and returns the acknowledged ids. number is the beginning of the
-// request ids.
+// openMany opens sessions through nodes in turn, once all of them serve, and returns the acknowledged ids. number is the
+// beginning of the request ids.
 func (c *testCluster) openMany(number, count int, through ...*testNode) []session.ID {
 	c.t.Helper()
+	for _, n := range through {
+		c.eventually(n.name+" serves", within, func() bool { return n.server.Ready() == nil })
+	}
 	var ids []session.ID
 	for i := range count {
 		n := through[i%len(through)]

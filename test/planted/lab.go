@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -164,9 +165,14 @@ func said(output string, says *regexp.Regexp) bool {
 	return false
 }
 
-// tail returns the last lines of an output.
+// tail returns the last lines of an output, and before them what a test reported further up.
 func tail(output string) string {
 	const lines = 30
 	all := strings.Split(strings.TrimRight(output, "\n"), "\n")
-	return strings.Join(all[max(len(all)-lines, 0):], "\n")
+	cut := max(len(all)-lines, 0)
+	kept := slices.DeleteFunc(slices.Clone(all[:cut]), func(line string) bool { return !report.MatchString(line) })
+	return strings.Join(append(kept[:min(len(kept), lines)], all[cut:]...), "\n")
 }
+
+// report matches a line that a test printed with t.Error and its like.
+var report = regexp.MustCompile(`^\s+\w+_test\.go:\d+: `)

@@ -149,8 +149,9 @@ func (s *season) plant(ctx context.Context, b *bug) {
 	}
 }
 
-// again is how often a catcher that passed has another chance, when each has one. A bug that shows itself in 99 of 100
-// runs must not fail one season in two of 200 bugs. The season says so, for such a test should be made to look longer.
+// again is how often a catcher that passed, or that failed with another message, has another chance, when each has one.
+// A bug that shows itself in 99 of 100 runs must not fail one season in two of 200 bugs. The season says so, for such a
+// test should be made to look longer.
 const again = 2
 
 // hunt runs one catcher against a bug, as often as requested.
@@ -164,7 +165,7 @@ func (s *season) hunt(ctx context.Context, b *bug, c *catcher, overlay string) {
 	caught, tries := 0, 0
 	for range s.times {
 		n, why := s.catch(ctx, binary, c)
-		for more := again; more > 0 && s.times == 1 && errors.Is(why, errPassed); more-- {
+		for more := again; more > 0 && s.times == 1 && missed(why); more-- {
 			s.print("*** %s: %s: %v; once more\n", b.name, c, why)
 			var m int
 			m, why = s.catch(ctx, binary, c)
@@ -199,7 +200,7 @@ func (s *season) catch(ctx context.Context, binary string, c *catcher) (tries in
 		switch {
 		case err == nil:
 			return tries, nil
-		case !errors.Is(err, errPassed) && !errors.Is(err, errOther):
+		case !missed(err):
 			return tries, err
 		case why == nil || errors.Is(err, errOther):
 			why = err
@@ -207,3 +208,6 @@ func (s *season) catch(ctx context.Context, binary string, c *catcher) (tries in
 	}
 	return tries, why
 }
+
+// missed reports whether a catcher ran to its end, and did not say what it must.
+func missed(why error) bool { return errors.Is(why, errPassed) || errors.Is(why, errOther) }

@@ -38,11 +38,20 @@ func runHere(t *testing.T, o Options, args ...string) *run {
 	o.Stdin, o.Stdout, o.Stderr = r.stdin, r.stdout, os.Stderr
 	o.Say = func(what string) { r.said = append(r.said, what) }
 	var f Family
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		is, err := f.Run(t.Context(), o)
 		r.ended <- outcome{is, err, time.Now()}
 		r.handedOver()
 	}()
+	t.Cleanup(func() { // before that of the pipes, which Run uses
+		select {
+		case <-done:
+		case <-time.After(patience):
+			t.Error("Run has not returned")
+		}
+	})
 	return r
 }
 

@@ -185,7 +185,6 @@ func newTalk(t *testing.T) *talk {
 		t.Fatal(err)
 	}
 	k.lines = bufio.NewReader(k.out)
-	k.out.SetReadDeadline(time.Now().Add(20 * time.Second))
 	t.Cleanup(func() { k.in.Close(); k.out.Close(); k.handedOver() })
 	return k
 }
@@ -200,8 +199,12 @@ func (k *talk) say(line string) {
 	}
 }
 
+// patience is how long a test waits for a line of another process.
+const patience = 30 * time.Second
+
 func (k *talk) hear() string {
 	k.t.Helper()
+	k.out.SetReadDeadline(time.Now().Add(patience))
 	line, err := k.lines.ReadString('\n')
 	if err != nil {
 		k.t.Fatalf("%v after %q", err, line)
@@ -230,6 +233,7 @@ func (k *talk) ready() (pid, group int) {
 // silent waits until every process that could print has ended, and wants no further line.
 func (k *talk) silent() {
 	k.t.Helper()
+	k.out.SetReadDeadline(time.Now().Add(patience))
 	if line, err := k.lines.ReadString('\n'); line != "" || err.Error() != "EOF" {
 		k.t.Fatalf("got %q, %v; want nobody left", line, err)
 	}
