@@ -40,6 +40,8 @@ type dev struct {
 	localSessions, readOnly bool
 	// super is the setting super_digest.
 	super string
+	// tls has certificates made, and every port require TLS.
+	tls bool
 	// temporary says that dir is removed at the end.
 	temporary bool
 }
@@ -77,6 +79,8 @@ func devCommand(environ []string) *cobra.Command {
 		"let a node that hears of no quorum serve reads to clients that allow it (read_only=on)")
 	cmd.Flags().StringVar(&d.super, "super-digest", "",
 		"NAME:HASH of the client that no access list of the tree holds back (super_digest)")
+	cmd.Flags().BoolVar(&d.tls, "tls", false,
+		"make a CA and certificates at each start, and speak TLS alone on every port")
 	cmd.Flags().StringVar(&d.logLevel, "log-level", "warn",
 		"least severe log lines that are written: trace, debug, info, warn, error or off")
 	return cmd
@@ -143,8 +147,14 @@ func (d dev) serve(ctx context.Context, stdout, stderr io.Writer) error {
 
 // start runs the nodes in group until ctx ends.
 func (d dev) start(ctx context.Context, group *errgroup.Group, logger hclog.Logger) ([]*node.Node, error) {
+	configs := d.configs()
+	if d.tls {
+		if err := d.certificates().secure(configs); err != nil {
+			return nil, err
+		}
+	}
 	var nodes []*node.Node
-	for _, cfg := range d.configs() {
+	for _, cfg := range configs {
 		options := node.Options{Logger: logger.Named(fmt.Sprintf("n%d", cfg.Node)), Version: buildVersion()}
 		n, err := node.New(cfg, options) //nolint:contextcheck // what New starts, Run ends
 		if err != nil {
@@ -197,6 +207,10 @@ func (d dev) configs() []config.Config {
 	return configs
 }
 
+func (d dev) certificates() devCertificates {
+	return devCertificates{filepath.Join(d.dir, "certificates")}
+}
+
 func (d dev) address(i, port int) string {
 	return fmt.Sprintf("127.0.0.1:%d", d.portBase+portStep*i+port)
 }
@@ -236,12 +250,19 @@ func (d dev) welcome(to io.Writer) error {
 		b.WriteString(", which is kept.\n\n")
 	}
 	b.WriteString("  NODE   CLIENTS           HTTP\n")
+	scheme := "http"
+	if d.tls {
+		scheme = "https"
+	}
 	var endpoints []string
 	for i := range d.nodes {
 		endpoints = append(endpoints, d.address(i, 0))
-		fmt.Fprintf(&b, "  %-6d %-17s http://%s/metrics\n", i+1, d.address(i, 0), d.address(i, 3))
+		fmt.Fprintf(&b, "  %-6d %-17s %s://%s/metrics\n", i+1, d.address(i, 0), scheme, d.address(i, 3))
 	}
 	fmt.Fprintf(&b, "\nIn another terminal:\n\n  export HOLDFAST_ENDPOINTS=%s\n", strings.Join(endpoints, ","))
+	if d.tls {
+		fmt.Fprintf(&b, "  export HOLDFAST_CACERT=%s\n", d.certificates().ca())
+	}
 	cli := commandLine()
 	for _, try := range []string{
 		"cluster status", "session hold --timeout 10s", "session ls", "create /web 10.0.0.7:80 --ephemeral --hold", "tree /",

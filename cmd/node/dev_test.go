@@ -26,7 +26,7 @@ func freePortBase(t *testing.T, n int) int {
 func allFree(t *testing.T, d dev) bool {
 	t.Helper()
 	for i := range d.nodes {
-		for port := range 4 {
+		for port := range 5 {
 			l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", d.address(i, port))
 			if err != nil {
 				return false
@@ -114,6 +114,32 @@ func TestDevKeepsItsDirectory(t *testing.T) {
 		}
 		if code := stop(); code != exitDone {
 			t.Errorf("got exit code %d, want 0", code)
+		}
+	}
+}
+
+// With --tls every port requires TLS: the certificates are in the directory, and what the command prints says where.
+func TestDevTLS(t *testing.T) {
+	dir := t.TempDir()
+	base := freePortBase(t, 3)
+	for range 2 { // the second start makes new certificates
+		welcome, stop := startDev(t, "--tls", "--dir", dir, "--port-base", fmt.Sprint(base))
+		_, ca, _ := strings.Cut(welcome, "export HOLDFAST_CACERT=")
+		ca, _, _ = strings.Cut(ca, "\n")
+		for i := range 3 {
+			at := dev{portBase: base}.address(i, 3)
+			if !strings.Contains(welcome, "https://"+at+"/metrics") {
+				t.Errorf("node %d: %s does not name its address", i+1, welcome)
+			}
+			if code, _, stderr := try(t, nil, "health", "--address", at, "--cacert", ca); code != exitDone {
+				t.Errorf("node %d: health with %s: %s", i+1, ca, stderr)
+			}
+			if code, _, stderr := try(t, nil, "health", "--address", at); code == exitDone {
+				t.Errorf("node %d answers without TLS: %s", i+1, stderr)
+			}
+		}
+		if code := stop(); code != exitDone {
+			t.Errorf("exit %d", code)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestExpiry(t *testing.T) {
 		took(t, fmt.Sprintf("expiry on node %d after", a.session.Owner()), after)
 		// A client that comes back with the token is told the same.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		_, err := watcher(t, c.endpoints(c.all()...)...).Resume(ctx, tokens[i])
+		_, err := c.watcher(c.all()...).Resume(ctx, tokens[i])
 		cancel()
 		expectEnd(t, err, cert)
 	}

@@ -41,6 +41,9 @@ func (c *cluster) cli(ctx context.Context, args ...string) *exec.Cmd {
 func (c *cluster) program(ctx context.Context, holdfast string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, holdfast, args...)
 	cmd.Env = append(os.Environ(), "HOLDFAST_ENDPOINTS="+strings.Join(c.endpoints(c.all()...), ","))
+	if as := c.speaks; as != nil {
+		cmd.Env = append(cmd.Env, "HOLDFAST_CACERT="+as.CACert, "HOLDFAST_CERT="+as.Cert, "HOLDFAST_KEY="+as.Key)
+	}
 	return cmd
 }
 

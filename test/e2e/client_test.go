@@ -169,7 +169,7 @@ func TestTokenStolen(t *testing.T) {
 	if thefts < 2*len(thieves) {
 		t.Errorf("the session was stolen %d times only", thefts)
 	}
-	w := watcher(t, c.endpoints(c.all()...)...)
+	w := c.watcher(c.all()...)
 	const tried = 20 // of each client's thefts
 	for _, mine := range stolen {
 		for _, a := range mine[max(len(mine)-tried, 0):] {

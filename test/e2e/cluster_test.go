@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/client"
 )
 
 // cluster is one compose project of containers.
@@ -22,6 +24,8 @@ type cluster struct {
 	compose []string
 	env     []string
 	ports   int
+	// speaks is how clients of this test speak TLS with the nodes, nil without it.
+	speaks *client.TLS
 }
 
 // up returns a cluster of 3 or 5 nodes that all serve and hold no session, to a test that runs beside others. After a
@@ -54,6 +58,17 @@ func borrow(t *testing.T, nodes int) *cluster {
 // create starts a cluster. Further compose files may change the nodes.
 func create(t *testing.T, nodes int, files ...string) *cluster {
 	t.Helper()
+	c := planned(t, nodes, files...)
+	if _, err := command(c.env, append(c.compose, "up", "-d")...); err != nil {
+		c.down()
+		t.Fatal(err)
+	}
+	return c
+}
+
+// planned returns a cluster that create would start.
+func planned(t *testing.T, nodes int, files ...string) *cluster {
+	t.Helper()
 	ports := freePorts(t)
 	c := &cluster{t: t, nodes: nodes, project: fmt.Sprintf("holdfast-e2e-%d-%d", os.Getpid(), ports), ports: ports}
 	var peers []string
@@ -69,10 +84,6 @@ func create(t *testing.T, nodes int, files ...string) *cluster {
 		c.compose = append(c.compose, "--profile", "five")
 	}
 	c.env = []string{fmt.Sprintf("PORTS=%d", ports), "HOLDFAST_PEERS=" + strings.Join(peers, ",")}
-	if _, err := command(c.env, append(c.compose, "up", "-d")...); err != nil {
-		c.down()
-		t.Fatal(err)
-	}
 	return c
 }
 
@@ -173,7 +184,7 @@ func freePorts(t *testing.T) int {
 
 func allFree(prefix int) bool {
 	for n := 1; n <= 5; n++ {
-		for _, last := range []int{0, 1, 2, 3} {
+		for _, last := range []int{0, 1, 2, 3, 4} {
 			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d%d%d", prefix, n, last))
 			if err != nil {
 				return false

@@ -118,7 +118,7 @@ func TestKillLoop(t *testing.T) {
 // churn opens and closes sessions, one after the other, until stop is called. stop returns their number.
 func (c *cluster) churn() (stop func() int) {
 	c.t.Helper()
-	x := watcher(c.t, c.endpoints(c.all()...)...)
+	x := c.watcher(c.all()...)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan int)
 	go func() {

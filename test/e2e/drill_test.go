@@ -107,7 +107,7 @@ func hold(t *testing.T, c *cluster, name string) *former {
 	t.Helper()
 	f := &former{t: t, name: "/" + name}
 	var err error
-	if f.client, err = client.New(client.Config{Endpoints: c.endpoints(c.all()...)}); err != nil {
+	if f.client, err = client.New(c.config(c.all()...)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.client.Close() })
@@ -137,7 +137,7 @@ func hold(t *testing.T, c *cluster, name string) *former {
 // refused, and its ephemeral goes. New stamps and ids are above all former ones.
 func (f *former) restored(c *cluster) {
 	f.t.Helper()
-	n, err := client.New(client.Config{Endpoints: c.endpoints(c.all()...)})
+	n, err := client.New(c.config(c.all()...))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestBackupDrillInContainers(t *testing.T) {
 // restoredAgain checks that what the second cluster had is in the third.
 func (f *former) restoredAgain(c *cluster) {
 	f.t.Helper()
-	n, err := client.New(client.Config{Endpoints: c.endpoints(c.all()...)})
+	n, err := client.New(c.config(c.all()...))
 	if err != nil {
 		f.t.Fatal(err)
 	}

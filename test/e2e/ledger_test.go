@@ -69,7 +69,7 @@ func (c *cluster) newLedger() *ledger {
 // client returns a client that knows all nodes.
 func (l *ledger) client() *client.Client {
 	l.c.t.Helper()
-	x, err := client.New(client.Config{Endpoints: l.c.endpoints(l.c.all()...)})
+	x, err := client.New(l.c.config(l.c.all()...))
 	if err != nil {
 		l.c.t.Fatal(err)
 	}

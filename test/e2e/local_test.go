@@ -61,7 +61,7 @@ func TestLocalSessions(t *testing.T) {
 	c.awaitServing(healWithin, c.all()...)
 	ctx, cancel := context.WithTimeout(t.Context(), healWithin)
 	defer cancel()
-	_, err := watcher(t, c.endpoints(c.all()...)...).Resume(ctx, token)
+	_, err := c.watcher(c.all()...).Resume(ctx, token)
 	wantAway(t, err, 0)
 	l.noneEnded(lifted)
 

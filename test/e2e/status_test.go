@@ -10,22 +10,26 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"holdfast/client"
 	"holdfast/session"
 )
 
-// watcher returns a client for status requests. It holds no sessions.
-func watcher(t *testing.T, endpoints ...string) *client.Client {
-	t.Helper()
-	w, err := client.New(client.Config{Endpoints: endpoints})
+// watcher returns a client of nodes for status requests. It holds no sessions.
+func (c *cluster) watcher(nodes ...int) *client.Client {
+	c.t.Helper()
+	w, err := client.New(c.config(nodes...))
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	t.Cleanup(func() { w.Close() })
+	c.t.Cleanup(func() { w.Close() })
 	return w
+}
+
+// config returns the configuration of a client of nodes.
+func (c *cluster) config(nodes ...int) client.Config {
+	return client.Config{Endpoints: c.endpoints(nodes...), TLS: c.speaks}
 }
 
 // endpoints returns the addresses of nodes.
@@ -41,7 +45,7 @@ func (c *cluster) endpoints(nodes ...int) []string {
 func (c *cluster) status(n int) (client.Status, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	w, err := client.New(client.Config{Endpoints: c.endpoints(n)})
+	w, err := client.New(c.config(n))
 	if err != nil {
 		return client.Status{}, err
 	}
@@ -128,13 +132,17 @@ func (c *cluster) awaitNoSessions() {
 // metric returns a metric of node n.
 func (c *cluster) metric(n int, name string) float64 {
 	c.t.Helper()
-	address := fmt.Sprintf("http://127.0.0.1:%d%d3/metrics", c.ports, n)
+	scheme, caller := "http", http.DefaultClient
+	if c.speaks != nil {
+		scheme, caller = "https", &http.Client{Transport: &http.Transport{TLSClientConfig: c.asCaller(c.speaks)}}
+	}
+	address := fmt.Sprintf("%s://127.0.0.1:%d%d3/metrics", scheme, c.ports, n)
 	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, address, http.NoBody)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	request.Close = true // a kept connection may lead to a node that was killed since
-	response, err := http.DefaultClient.Do(request)
+	response, err := caller.Do(request)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -157,5 +165,5 @@ func (c *cluster) metric(n int, name string) float64 {
 func (c *cluster) find(id session.ID, nodes ...int) (client.Found, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return watcher(c.t, c.endpoints(nodes...)...).Get(ctx, id)
+	return c.watcher(nodes...).Get(ctx, id)
 }

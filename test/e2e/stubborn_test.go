@@ -32,7 +32,7 @@ type stubborn struct {
 // no promise was broken.
 func (c *cluster) stubborn(n int) *stubborn {
 	c.t.Helper()
-	holder := watcher(c.t, c.address(n))
+	holder := c.watcher(n)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	held, err := holder.Open(ctx, client.SessionOptions{Timeout: minTimeout})
@@ -44,7 +44,7 @@ func (c *cluster) stubborn(n int) *stubborn {
 		c.t.Fatalf("session %s is owned by node %d, want %d", held.ID(), held.Owner(), n)
 	}
 	s := &stubborn{c: c, node: n, id: held.ID()}
-	toucher, token := watcher(c.t, c.address(n)), held.Token()
+	toucher, token := c.watcher(n), held.Token()
 	running, stop := context.WithCancel(context.Background())
 	s.cancel = stop
 	s.done.Go(func() {

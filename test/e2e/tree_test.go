@@ -128,7 +128,7 @@ func (w *wood) plant() {
 	})
 	w.workers = make([]*woodcutter, treeClients)
 	each(treeClients, openers, func(i int) {
-		x, err := client.New(client.Config{Endpoints: w.c.endpoints(w.c.all()...)})
+		x, err := client.New(w.c.config(w.c.all()...))
 		if err != nil {
 			t.Error(err)
 			return
