@@ -102,6 +102,9 @@ func healthMetrics() []metric {
 			return truth(f.node.server.Stats().Jeopardy)
 		}).
 			when("1 for 10 s: its clients go to other nodes"),
+		gauge("draining", "1 while the node is being drained (Q1), by an operator or because it stops.",
+			func(f *figures) float64 { return truth(f.node.health.drain.on()) }).
+			when("1 though nobody works on the node: holdfast cluster undrain"),
 		gauge(
 			"settings_differ", "Settings with different values on other nodes, as of this node's last meeting with "+
 				"each.", func(f *figures) float64 { return float64(len(f.node.admission.agreement.drift())) },

@@ -13,8 +13,8 @@ import (
 	"holdfast/test/bubble"
 )
 
-// openMany opens sessions through nodes in turn, once all of them serve, and returns the acknowledged ids. number is the
-// beginning of the request ids.
+// openMany opens sessions through nodes in turn, once all of them serve, and returns the acknowledged ids. number is
+// the beginning of the request ids.
 func (c *testCluster) openMany(number, count int, through ...*testNode) []session.ID {
 	c.t.Helper()
 	for _, n := range through {

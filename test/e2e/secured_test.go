@@ -89,7 +89,7 @@ func (c *cluster) asCaller(of *client.TLS) *tls.Config {
 
 // TestSecured runs a cluster with TLS on every port and with roles. Callers without TLS, without a name, or without the
 // role are told what they lack. On the ports of nodes nobody but a node of the cluster gets past the handshake.
-// Sessions live on when a node dies and when every node has a new certificate, and a new token counts without a restart.
+// Sessions live on when a node dies and when every node has a new certificate. A new token counts without a restart.
 func TestSecured(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t, "require", "HOLDFAST_AUTH=both")

@@ -27,6 +27,13 @@ func (p *process) lag() time.Duration {
 	return each
 }
 
+// lagging is lag without counting an entry.
+func (p *process) lagging() time.Duration {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	return p.w.lags[p.name]
+}
+
 // dawdle takes time on the goroutine that applies: between what an entry does to sessions and what it does to the tree
 // of those who are served, and before the node's index moves and the next entry is applied. A process that was killed
 // does not wait.

@@ -31,6 +31,8 @@ type process struct {
 	over   bool
 	// stopping says that the process was told to stop in order.
 	stopping bool
+	// frozen says that the newest entry that was applied is one of a freeze. guarded by mu
+	frozen bool
 	// seen are applied indexes whose digest is not recorded yet. guarded by mu
 	seen map[uint64]bool
 	term uint64 // guarded by mu; the newest term of which it has applied an entry
@@ -113,6 +115,7 @@ func (p *process) live(ctx context.Context) {
 		Local:   p.local,
 		Leads:   func(term uint64) { p.note(history.Event{Kind: history.Leads, Who: p.name, Term: term}) },
 		Tree: func(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote) {
+			p.frost(now)
 			p.committed(now, changes, wrote)
 			p.grew(now.Index, now.Root, changes)
 		},

@@ -174,6 +174,7 @@ func run(t *testing.T, r *report) {
 	w.clients, w.callers = p.names(), p.callers()
 	links, hiccups, lags := w.badLinks(), w.hiccups(), slices.Concat(w.lagging(), w.crossing())
 	beside, after := w.successions()
+	lags = append(lags, w.orders()...)
 
 	running, stop := context.WithCancel(context.Background())
 	sampling := w.everySecond(running, w.sample)
@@ -235,6 +236,14 @@ func (w *world) crossing() []faults.Fault {
 		return nil
 	}
 	return faults.Crossings(w.stream("crossing"), len(w.names))
+}
+
+// orders draws what an operator does, for every sixth seed from 5 on, with separate draws like badLinks.
+func (w *world) orders() []faults.Fault {
+	if w.seed%6 != 5 {
+		return nil
+	}
+	return faults.Orders(w.stream("orders"), len(w.names))
 }
 
 // successions draws faults of a leader's succession: for one seed of five beside the plan, unless it has calm spells,

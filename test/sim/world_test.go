@@ -55,6 +55,7 @@ type world struct {
 	ended  map[session.ID]struct{}  // guarded by mu; sessions whose end a node has applied
 	wake   chan struct{}            // guarded by mu; closed and replaced when ended grows
 	nears  chan struct{}            // guarded by mu; closed and replaced shortly before a fault
+	freeze freezing                 // guarded by mu; the newest that an operator has asked for
 	guests int                      // guarded by mu; the number of hosts for short-lived clients
 	// instances counts the client processes that take over sessions. guarded by mu
 	instances uint64

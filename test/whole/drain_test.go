@@ -12,6 +12,7 @@ import (
 	"holdfast/client"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/whole"
 )
 
 // drained waits until nobody has to be waited for at a node.
@@ -85,16 +86,16 @@ func TestDrain(t *testing.T) {
 		if err != nil || s.Owner() == node {
 			t.Errorf("open through the drained node: %v on node %d", err, s.Owner())
 		}
-		if status := f.healthz(i); status != http.StatusServiceUnavailable {
-			t.Errorf("healthz answers %d", status)
+		if status, told := f.healthz(i), f.draining(i); status != http.StatusServiceUnavailable || told != 1 {
+			t.Errorf("healthz answers %d, and draining is %d", status, told)
 		}
 		was, err := admin.UndrainNode(t.Context(), at, node)
 		if !was || err != nil {
 			t.Errorf("undrain: %v, %v", was, err)
 		}
 		time.Sleep(time.Second)
-		if status := f.healthz(i); status != http.StatusOK {
-			t.Errorf("healthz answers %d after undrain", status)
+		if status, told := f.healthz(i), f.draining(i); status != http.StatusOK || told != 0 {
+			t.Errorf("healthz answers %d after undrain, and draining is %d", status, told)
 		}
 		comer := f.client("back", at)
 		defer func() { _ = comer.Close() }()
@@ -152,17 +153,33 @@ func TestDrainIsRefused(t *testing.T) {
 // healthz returns the status of a node's page.
 func (f *fleet) healthz(i int) int {
 	f.t.Helper()
-	web := &http.Transport{
-		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-			return f.net.Host("probe").Dial(ctx, address)
-		},
-		DisableKeepAlives: true,
-	}
-	host := strings.TrimSuffix(f.peers[i].Client, ":7400")
-	answer, err := (&http.Client{Transport: web}).Get("http://" + host + ":7403/healthz") //nolint:noctx // nothing waits
+	web, url := f.page(i, "healthz")
+	answer, err := web.Get(url) //nolint:noctx // nothing waits
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	_ = answer.Body.Close()
 	return answer.StatusCode
+}
+
+// draining returns the metric of node i that says whether it is being drained.
+func (f *fleet) draining(i int) int {
+	f.t.Helper()
+	web, url := f.page(i, "metrics")
+	value, err := whole.Metric(web, url, "holdfast_draining")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return value
+}
+
+// page returns where a page of node i's HTTP port is, and a client that reaches it.
+func (f *fleet) page(i int, name string) (web *http.Client, url string) {
+	host := strings.TrimSuffix(f.peers[i].Client, ":7400")
+	return &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return f.net.Host("probe").Dial(ctx, address)
+		},
+		DisableKeepAlives: true,
+	}}, "http://" + host + ":7403/" + name
 }

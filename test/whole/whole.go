@@ -179,7 +179,7 @@ func (c *Cluster) Sum(name string) (sum int) {
 		DisableKeepAlives: true,
 	}
 	for _, n := range c.Names {
-		value, err := metric(&http.Client{Transport: web}, "http://"+n+":7403/metrics", name)
+		value, err := Metric(&http.Client{Transport: web}, "http://"+n+":7403/metrics", name)
 		if err != nil {
 			c.T.Fatal(err)
 		}
@@ -188,8 +188,8 @@ func (c *Cluster) Sum(name string) (sum int) {
 	return sum
 }
 
-// metric reads a metric without labels from a page.
-func metric(web *http.Client, url, name string) (int, error) {
+// Metric reads a metric without labels from a page.
+func Metric(web *http.Client, url, name string) (int, error) {
 	answer, err := web.Get(url) //nolint:noctx // nothing on a page waits
 	if err != nil {
 		return 0, err

@@ -90,6 +90,7 @@ func Check(events []history.Event, b Bounds) Result {
 		promises{j}.check(l)
 		early{j}.check(l)
 		late{j}.check(l)
+		freezes{j}.check(l)
 		liveness{j}.served(l)
 		modes{j}.again(l)
 		fence{j}.check(l)

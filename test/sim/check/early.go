@@ -21,6 +21,7 @@ type early struct{ judge }
 // timeout" is T plus the time for which the clock stood in it; the second part is I8. A decision needs due =
 // max(deadline, V(X)+T) <= clock. V and the deadline give the session these grounds to live on:
 //
+//   - thaw: a freeze was over at f, and Y's node applied that: d >= f + T (Y3).
 //   - term: Y's tracker began at b, after Y had applied an entry of its term (R5, E1): d >= b + T.
 //   - move: if term t made a, Y's tracker took the move as a touch at the moment m at which Y applied it (S2): d >= m +
 //     T.
@@ -157,6 +158,9 @@ func (r *ruling) grounds() {
 	r.holds(r.term(), at)
 	if g, ok := r.move(); ok && g.from < at {
 		r.holds(g, at)
+	}
+	if thawed, ok := r.c.thaw(r.t.leader, r.t.began, at); ok {
+		r.holds(ground{"thaw", thawed.over(), thawed.over(), "the end of a freeze"}, at)
 	}
 	heard := r.t.before(r.owner, at)
 	if g, ok := r.process(heard); ok {

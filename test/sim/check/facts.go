@@ -19,6 +19,7 @@ type facts struct {
 	answers
 	tellings
 	ledgers
+	frosts
 }
 
 // clients is what is known of clients beyond their sessions.
@@ -95,6 +96,7 @@ func newFacts(b Bounds) *facts {
 			interval: b.Interval, quorum: b.Quorum, terms: make(map[uint64]*term),
 			began: make(map[processTerm]time.Duration), trackers: make(map[uint64][]time.Duration),
 		},
+		frosts:  frosts{frosts: make(map[string][]frost)},
 		clients: clients{worldly: make(map[string]bool), takeOvers: make(map[session.ID][]history.Event)},
 	}
 }
@@ -104,6 +106,7 @@ func (f *facts) note(e history.Event, v *verdict) {
 	f.answers.note(e)
 	f.tellings.note(e)
 	f.ledgers.note(e)
+	f.frosts.note(e)
 	switch e.Kind {
 	case history.FaultBegan:
 		f.beginFault(e)
@@ -141,12 +144,18 @@ func (f *facts) note(e history.Event, v *verdict) {
 		f.life(e.ID).apply(e)
 	case history.Wrote, history.WriteLost, history.Looked:
 		f.entries = append(f.entries, e)
-	case history.Digest, history.Wants, history.Shown: // replicas and liveness look for these, answers has filed Shown
+	case history.Digest, history.Wants, history.Shown, // replicas and liveness look for these, answers has filed Shown
+		history.Frosted, history.Thawed: // frosts has filed them
 	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold, history.Viewed, history.Mirrored,
 		history.TreeGrew, history.Called, history.Found, history.Committed, // tellings and ledgers have filed them
 		history.Awaits, history.Granted, history.Forgoes, history.Works, history.Rests, history.Cedes, history.Stored,
 		history.Fenced, history.Vouched, history.Lined, history.Broke, history.Used: // answers has filed them
 	}
+	f.lagging(e, v)
+}
+
+// lagging counts reads that a node refused because it had not applied what the client had seen (N4).
+func (*facts) lagging(e history.Event, v *verdict) {
 	if e.Kind == history.Refused && e.Op == history.Show && e.Lagging {
 		v.checked("N4 lagging")
 	}

@@ -43,6 +43,7 @@ func (c late) check(l *life) {
 //   - the silence began;
 //   - the owner began to serve the attachment, from which its ages count then (T4);
 //   - the term, or a later tracker of it, began ("fail-over"; the end is applied within timeout + 2 s of it);
+//   - the leader's node applied the end of a freeze ("thawed", Y3);
 //   - the owner's process began ("owner restarted", E1);
 //   - the leader last heard of an owner that it hears of no more, plus an interval ("owner lost": the heartbeat that
 //     the owner did not answer was sent by then, E1);
@@ -113,12 +114,7 @@ func (c late) served(l *life, made history.Event, decided, voice time.Duration) 
 func (c late) situation(
 	t *term, owner session.Node, voice, decided, timeout time.Duration,
 ) (from time.Duration, name string, lost bool) {
-	from, name = voice, "silent"
-	for _, at := range append(c.trackers[t.number], t.first) {
-		if at > from && at < decided {
-			from, name = at, "fail-over"
-		}
-	}
+	from, name = c.anew(t, voice, decided)
 	for _, s := range c.started[c.names[owner]] {
 		if s > from && s < decided {
 			from, name = s, "owner restarted"
@@ -141,6 +137,21 @@ func (c late) situation(
 		from, name = at, "owner lost"
 	}
 	return from, name, true
+}
+
+// anew returns the moment from which a leader counts anew for all sessions, voice if there is none, and the name of its
+// cause.
+func (c late) anew(t *term, voice, decided time.Duration) (from time.Duration, name string) {
+	from, name = voice, "silent"
+	for _, at := range append(c.trackers[t.number], t.first) {
+		if at > from && at < decided {
+			from, name = at, "fail-over"
+		}
+	}
+	if thawed, ok := c.thaw(t.leader, from, decided); ok {
+		from, name = min(thawed.end(), decided), "thawed"
+	}
+	return from, name
 }
 
 // heardInTime reports whether rounds went on in time between two moments.

@@ -71,6 +71,7 @@ func (c locals) check() {
 		c.scope = ""
 		c.early(l)
 		c.late(l)
+		freezes(c).checkLocal(l)
 		c.ofItsProcess(l)
 		c.leaderless(l)
 		c.givenUp(l)
@@ -222,7 +223,7 @@ func (c locals) late(l *local) {
 		if credit > 0 {
 			c.checked("I2 local stalled")
 		}
-		if age > wait+credit+time.Millisecond {
+		if end-c.warm(l.end.Who, end-age, end) > wait+credit+time.Millisecond {
 			c.fail("I2", l.id, end, "its node ended it %v after it had heard of it last; its timeout is %v", age,
 				l.timeout)
 		}
@@ -239,7 +240,7 @@ func (c locals) late(l *local) {
 		return
 	}
 	voice := c.lastLocalVoice(l, silent) + travel
-	by := voice + wait + c.credit(first.Node, voice, c.finished)
+	by := c.warm(first.Who, voice, c.finished) + wait + c.credit(first.Node, voice, c.finished)
 	if by > c.finished {
 		return
 	}

@@ -47,6 +47,11 @@ func begin(lasting context.Context, f Fault, c Cluster) *broken {
 		return dawdle(f, c, f.one(c, nodes))
 	case Cross:
 		return cross(f, c, f.one(c, nodes))
+	case Drain:
+		one := f.one(c, nodes)
+		return &broken{one, "drain " + one, c.Drain(one)}
+	case Freeze:
+		return freeze(f, c)
 	case ResetLeader, RefuseDials, Blink, Rivals:
 		return beginSuccession(lasting, f, c, nodes)
 	}

@@ -130,6 +130,16 @@ func (c *cluster) Cross(n string, _ time.Duration) func() bool {
 	c.with(func() { c.broken["streams of "+n]++; c.did["cross"]++ })
 	return func() bool { c.with(func() { c.broken["streams of "+n]-- }); return true }
 }
+
+func (c *cluster) Drain(n string) func() bool {
+	c.with(func() { c.broken["service of "+n]++; c.did["drain"]++ })
+	return func() bool { c.with(func() { c.broken["service of "+n]-- }); return true }
+}
+
+func (c *cluster) Freeze(time.Duration) func() bool {
+	c.with(func() { c.broken["expiry"]++; c.did["freeze"]++ })
+	return func() bool { c.with(func() { c.broken["expiry"]-- }); return true }
+}
 func (c *cluster) Flood(context.Context, int) int { c.count("flood"); return 1 }
 func (c *cluster) Double(context.Context) int     { c.count("double"); return 1 }
 
@@ -259,7 +269,8 @@ func TestRunHealsAll(t *testing.T) {
 			defer cancel()
 			Run(ctx, c, c, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), Links(rand.New(rand.NewPCG(7, 7)), 5),
 				Stutter(rand.New(rand.NewPCG(7, 7)), 5), Successions(rand.New(rand.NewPCG(7, 7)), 5),
-				Lags(rand.New(rand.NewPCG(7, 7)), 5), Crossings(rand.New(rand.NewPCG(7, 7)), 5))
+				Lags(rand.New(rand.NewPCG(7, 7)), 5), Crossings(rand.New(rand.NewPCG(7, 7)), 5),
+				Orders(rand.New(rand.NewPCG(7, 7)), 5))
 			for what, left := range map[string]bool{
 				"cuts": positive(c.cuts), "pauses": positive(c.paused), "broken disks or clocks": positive(c.broken),
 			} {

@@ -106,10 +106,15 @@ const (
 	// Cross makes a node's writes and refusals, on a stream of their own, overtake its requests and the leader's
 	// heartbeats, and be overtaken by them.
 	Cross
+
+	// Drain has an operator drain a node, and take that back.
+	Drain
+	// Freeze has an operator freeze the cluster. Either it thaws, or the freeze comes to its bound.
+	Freeze
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return kindsFrom(Isolate, Cross) }
+func Kinds() []Kind { return kindsFrom(Isolate, Freeze) }
 
 // planned returns the kinds that Plan deals, links those that Links deals, successions those that Successions deals.
 func planned() []Kind { return kindsFrom(Isolate, StickClient) }
@@ -146,6 +151,7 @@ func (k Kind) String() string {
 		"delay from client", "delay to client", "reorder from client", "reorder to client", "mute client",
 		"deaf client",
 		"hiccups", "reset leader", "refused dials", "blink", "rivals", "slow apply", "crossed streams",
+		"drain", "freeze",
 	}
 	if int(k) >= len(names) {
 		k = 0

@@ -253,3 +253,12 @@ func empty(c Cluster, node string) *broken {
 	b.end = func() bool { return start() && emptied }
 	return b
 }
+
+// freeze freezes the cluster, half of the times for less than the fault lasts: the freeze comes to its bound then.
+func freeze(f Fault, c Cluster) *broken {
+	lasts := 2 * f.Lasts
+	if f.Size < 0.5 {
+		lasts = time.Second + time.Duration(f.Size*float64(f.Lasts)).Truncate(time.Millisecond)
+	}
+	return &broken{"", fmt.Sprintf("freeze the cluster for %v", lasts), c.Freeze(lasts)}
+}

@@ -181,6 +181,25 @@ func Crossings(r *rand.Rand, nodes int) []Fault {
 	return plan
 }
 
+// Orders draws what an operator does: drains two nodes, and freezes the cluster twice. They are a plan of their own,
+// like the faults of Links.
+func Orders(r *rand.Rand, nodes int) []Fault {
+	kinds := []Kind{Drain, Freeze, Drain, Freeze}
+	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	plan := make([]Fault, 0, len(kinds))
+	for _, k := range kinds {
+		plan = append(plan, Fault{
+			Kind:  k,
+			Nodes: r.Perm(nodes),
+			After: between(r, soonest, latest),
+			Lasts: between(r, shortestLag, longestLag),
+			Size:  r.Float64(),
+			Leads: r.IntN(2) == 0,
+		})
+	}
+	return plan
+}
+
 // Successions draws faults that tempt voters to depose a leader, or to stand at the same time, one of each kind. They
 // are a plan of their own, like the faults of Links. The time between them is long enough that the checker can tell
 // which fault cost a leader.

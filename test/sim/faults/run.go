@@ -75,8 +75,9 @@ type Disks interface {
 	Empty(node string) bool
 }
 
-// World is the surroundings of nodes.
+// World is the surroundings of nodes, with who works on them.
 type World interface {
+	Operator
 	// SetClock sets the wall clock of a node forward.
 	SetClock(node string, forward time.Duration) (undo func() bool)
 	// Flood opens sessions at once, for clients that vanish. It returns the number of requests.
@@ -88,6 +89,14 @@ type World interface {
 	Cross(node string, most time.Duration) (undo func() bool)
 	// Double sends requests twice until ctx ends, and returns their number.
 	Double(ctx context.Context) int
+}
+
+// Operator is who works on a cluster. A returned undo takes it back, and reports whether it was done.
+type Operator interface {
+	// Drain drains a node.
+	Drain(node string) (undo func() bool)
+	// Freeze freezes the cluster for a time.
+	Freeze(lasts time.Duration) (undo func() bool)
 }
 
 // Cluster is the target of faults. Its methods are called from several goroutines.

@@ -161,6 +161,10 @@ const (
 	// Used: a call of a recipe has ended, with Use. Asked is when it began. Text says why it failed, and Unknown is set
 	// then if it may have taken effect.
 	Used
+	// Frosted: node Who has applied the entry at Index, after which the cluster is frozen for Timeout (Y3). By no clock is
+	// that over before Until. Thawed: it is frozen no longer. Dawdles is set on both.
+	Frosted
+	Thawed
 )
 
 // String returns the kind in words.
@@ -177,7 +181,7 @@ func (k Kind) String() string {
 		"watch begins", "watch heard", "watch was told LOST", "watch was told everything", "viewed", "mirror showed",
 		"tree grew", "has called", "found", "committed",
 		"awaits", "was granted", "forgoes", "works", "rests", "cedes", "stored", "fenced", "vouched", "lined",
-		"broke", "froze", "has used",
+		"broke", "froze", "has used", "is frozen", "is thawed",
 	}
 	if int(k) >= len(names) {
 		k = 0

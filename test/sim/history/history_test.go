@@ -11,17 +11,17 @@ import (
 
 func TestKindsHaveNames(t *testing.T) {
 	seen := make(map[string]Kind)
-	for k := Opened; k <= Used; k++ {
+	for k := Opened; k <= Thawed; k++ {
 		name := k.String()
 		if other, taken := seen[name]; taken || name == "?" {
 			t.Errorf("kind %d is called %q, as is %d", k, name, other)
 		}
 		seen[name] = k
 	}
-	if got := Used.String(); got != "has used" {
+	if got := Thawed.String(); got != "is thawed" {
 		t.Errorf("the last kind is called %q", got)
 	}
-	if got := (Used + 1).String(); got != "?" {
+	if got := (Thawed + 1).String(); got != "?" {
 		t.Errorf("a kind there is none of is called %q", got)
 	}
 }
