@@ -149,6 +149,8 @@ type Member struct {
 	Voter, Leader            bool
 	ClientAddress            string
 	RaftAddress, PeerAddress string
+	// Observer says that the member is to have no vote, Leaving that it is being removed.
+	Observer, Leaving bool
 }
 
 // Members returns the members of the cluster, as the newest configuration that the answering node knows lists them. It
@@ -162,6 +164,7 @@ func (c *Client) Members(ctx context.Context) ([]Member, error) {
 			members = append(members, Member{
 				Node: session.Node(m.GetId()), Voter: m.GetVoter(), Leader: m.GetLeader(),
 				ClientAddress: m.GetClientAddress(), RaftAddress: m.GetRaftAddress(), PeerAddress: m.GetPeerAddress(),
+				Observer: m.GetObserver(), Leaving: m.GetLeaving(),
 			})
 		}
 		return err

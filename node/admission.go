@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/transport/raftnet"
 )
@@ -44,8 +45,9 @@ type admission struct {
 	others []session.Node
 	about
 
-	// in is set together with founders, for readers that take no lock.
-	in atomic.Bool
+	// in is set together with founders, for readers that take no lock. removed says that another node of the cluster has
+	// said that this one was removed for good, drained that nobody has to be waited for at this node.
+	in, removed, drained atomic.Bool
 
 	mu sync.Mutex
 	// founders are set when the node is admitted, and not changed then. guarded by mu
@@ -93,6 +95,8 @@ type levels struct {
 type about struct {
 	// names returns the directory of a node in Raft's newest configuration, 0 when it names none.
 	names func(session.Node) raftnet.Directory
+	// roster knows the nodes that are not among others.
+	roster *roster
 	// term returns the Raft term of this node.
 	term func() uint64
 	// stream returns the newest stream that this node has opened to a leader (T6).
@@ -125,6 +129,12 @@ type meeting struct {
 	// Stranger says in an answer that the asking node is not among the peers of the answering node. A node answers only
 	// peers and members, so that the asking node is then a member. Older releases answer any node.
 	Stranger bool `json:"stranger,omitempty"`
+	// Members are the members of the newest configuration, in an answer to a node that waits: it may not know all of them.
+	Members []config.Peer `json:"members,omitempty"`
+	// Drained says in an answer that nobody has to be waited for at the answering node, Gone that the asking node was
+	// removed for good.
+	Drained bool `json:"drained,omitempty"`
+	Gone    bool `json:"gone,omitempty"`
 	// Applied is the newest entry that the asking node has applied.
 	Applied uint64 `json:"applied,omitempty"`
 	// Term is the Raft term of the answering node. Older releases send none.
@@ -147,6 +157,7 @@ func newAdmission(self session.Node, mine raftnet.Directory, founders directorie
 		self: self, mine: mine, others: others, founders: founders,
 		about: about{
 			names:  func(session.Node) raftnet.Directory { return 0 },
+			roster: &roster{},
 			term:   func() uint64 { return 0 },
 			stream: func() session.Hello { return session.Hello{} },
 
@@ -184,6 +195,11 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 		return nil
 	}
 	named, term, newest, needs := a.names(from), a.term(), a.stream(), a.needs()
+	var members []config.Peer
+	if !m.Admitted && len(a.roster.servers()) > 0 {
+		members = a.roster.members()
+	}
+	known, gone, drained := a.knowsNode(from), a.roster.was(from), a.drained.Load()
 	a.agreement.heard(from, m.Settings)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -196,9 +212,14 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 		a.asked[from] = asking{directory, m.Applied, m.Offers, time.Now()}
 	}
 	return a.say(meeting{
-		Member: named == directory && directory != 0, Stranger: !slices.Contains(a.others, from),
+		Member: named == directory && directory != 0, Stranger: !known, Members: members, Gone: gone, Drained: drained,
 		Term: term, Incarnation: newest.Incarnation, Stream: newest.Stream, Needs: needs,
 	})
+}
+
+// knowsNode reports whether a node is one of the others, or a member. Called without mu.
+func (a *admission) knowsNode(node session.Node) bool {
+	return slices.Contains(a.others, node) || a.roster.knows(node)
 }
 
 // stranger notes and reports whether both nodes take part, and in different clusters of the same id. Founders are drawn
@@ -266,14 +287,19 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	if err := json.Unmarshal(met.Answer, &m); err != nil {
 		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !slices.Contains(a.others, from) {
+	if !a.knowsNode(from) {
 		return nil
 	}
+	if m.Admitted {
+		a.roster.hear(m.Members)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.told = max(a.told, min(m.Term, raftnet.FarTerm))
 	a.agreement.heard(from, m.Settings)
-	a.stranger(from, &m)
+	if !a.stranger(from, &m) && m.Gone && m.Admitted && a.founders != nil {
+		a.removed.Store(true)
+	}
 	if a.founders != nil || a.settling {
 		return nil
 	}

@@ -182,7 +182,7 @@ func (n *Node) open() (err error) {
 	}
 	n.admission = newAdmission(n.cfg.Node, mine, n.dir.record.Founders, n.roster.otherNodes())
 	n.admission.about = about{
-		names: n.roster.named, term: n.roster.term, stream: opened.newest,
+		names: n.roster.named, roster: n.roster, term: n.roster.term, stream: opened.newest,
 		agreement: newAgreement(n.cfg.Node, n.cfg.Compared()),
 		offers:    n.options.tested.offers(),
 		needs:     func() uint32 { return n.view.level() },
@@ -221,7 +221,7 @@ func (n *Node) open() (err error) {
 	n.consensus.notice.proposer.Store(n.consensus.proposer)
 	n.openRoles(opened, space)
 	n.health = &health{
-		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission, server: n.server,
+		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission,
 		replica: n.replica, security: n.ports.security, drain: n.newDrain(), freezes: n.view.freezes,
 		news:  make(chan struct{}, 1),
 		ready: make(chan struct{}),
@@ -237,7 +237,8 @@ func (n *Node) newDrain() *drain {
 		server:   n.server,
 		leads:    func() bool { return n.consensus.raft.State() == raft.Leader },
 		handOver: n.HandOver, peers: n.peers, members: n.Members, changed: func() { n.health.again() },
-		news: make(chan struct{}, 1),
+		observes: n.roster.observes,
+		news:     make(chan struct{}, 1),
 	}
 }
 
@@ -248,6 +249,7 @@ func (n *Node) openState() {
 		Lacks: n.options.tested.lacks,
 	})
 	n.view = &view{State: state, freezes: newFreezes(n.options.Logger)}
+	n.roster.gone = state.UsedUp
 	n.replica = &replica{
 		logger: n.options.Logger, state: state, stepOut: n.stepOut,
 		complaints: rate.Sometimes{Interval: complaintInterval},
@@ -292,6 +294,15 @@ func (n *Node) openRoles(opened *streams, space *namespace) {
 		logger: n.options.Logger, interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, dir: n.dir,
 		roster: n.roster, admission: n.admission, consensus: n.consensus, applied: n.view.AppliedIndex, fail: n.failure.fail,
 	}
+	give := &handover{
+		cfg: n.cfg, pulse: n.options.pulse, logger: n.options.Logger, raft: n.consensus.raft,
+		watchdog: n.watchdog, peers: n.peers,
+	}
+	acts := &members{
+		interval: n.cfg.Sessions.HeartbeatInterval, logger: n.options.Logger, meetings: n.meetings, handover: give,
+		tracker: func() *leader.Tracker { return n.roles.terms.tracker.Load() },
+		level:   n.view.level, turn: make(chan struct{}, 1),
+	}
 	n.roles = &roles{
 		interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, logger: n.options.Logger,
 		watchdog: n.watchdog, roster: n.roster, consensus: n.consensus, server: n.server, streams: opened, dial: n.peerDial,
@@ -299,12 +310,9 @@ func (n *Node) openRoles(opened *streams, space *namespace) {
 		complaints: rate.Sometimes{Interval: complaintInterval},
 		terms: &terms{
 			cfg: n.cfg, options: n.options, view: n.view, consensus: n.consensus, server: n.server, streams: opened,
-			meetings: n.meetings, stalled: n.watchdog.Check, namespace: space, founded: n.admission.foundedAt,
+			members: acts, stalled: n.watchdog.Check, namespace: space, founded: n.admission.foundedAt,
 			announce: func(leads bool) { n.ports.client.SetServing(clientport.HealthLeader, leads) },
-			handover: &handover{
-				cfg: n.cfg, pulse: n.options.pulse, logger: n.options.Logger, raft: n.consensus.raft,
-				watchdog: n.watchdog, peers: n.peers,
-			},
+			handover: give,
 		},
 	}
 }

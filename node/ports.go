@@ -132,6 +132,7 @@ func (p *ports) serve(n *Node) {
 		Told:      n.options.timings.told,
 		Operators: clientport.Operators{
 			Admin: n.server, Raise: n.RaiseFeatureLevel, Drains: n.health.drain,
+			Members: n.roles.terms.members,
 		},
 	}, n.server, n)
 	p.peers = peerport.New(peerport.PeerConfig{

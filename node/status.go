@@ -89,6 +89,9 @@ func (n *Node) Members() []clientport.Member {
 		if err != nil {
 			continue // not a configuration of Holdfast's
 		}
+		if node == n.cfg.Node && n.roster.was(node) {
+			continue
+		}
 		p := n.roster.peerOf(node)
 		members = append(members, clientport.Member{
 			Node:          node,
@@ -97,6 +100,8 @@ func (n *Node) Members() []clientport.Member {
 			ClientAddress: p.Client,
 			RaftAddress:   cmp.Or(p.Raft, raftAddress(s)),
 			PeerAddress:   p.Peer,
+			Observer:      wishOf(s) == wishObserve,
+			Leaving:       wishOf(s) == wishLeave,
 		})
 	}
 	return members

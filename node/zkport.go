@@ -43,7 +43,7 @@ func (n *Node) zooKeeperStanding() zk.Standing {
 	t := n.treeStatus()
 	//nolint:gosec // counters
 	return zk.Standing{
-		Release: n.options.Version, Leads: n.Leads(), Members: len(n.cfg.Peers), Node: n.cfg.Node,
+		Release: n.options.Version, Leads: n.Leads(), Members: len(n.roster.members()), Node: n.cfg.Node,
 		Entries: int64(t.Entries), Ephemerals: int64(t.Ephemerals), Bytes: int64(t.Bytes), Watches: int64(t.Watches),
 		Sessions: int64(n.view.Sessions()), DataDir: n.cfg.DataDir, ClientPort: n.cfg.Listen.ZooKeeper,
 		MaxConnections: n.cfg.Gate.MaxConnectionsPerAddress,

@@ -266,6 +266,19 @@ type memberView struct {
 	ClientAddress string       `json:"client_address"`
 	RaftAddress   string       `json:"raft_address"`
 	PeerAddress   string       `json:"peer_address"`
+	Observer      bool         `json:"observer,omitempty"`
+	Leaving       bool         `json:"leaving,omitempty"`
+}
+
+// voterText says whether a member votes, and what is to become of it.
+func voterText(m client.Member) string {
+	switch {
+	case m.Leaving:
+		return yes(m.Voter) + ", leaving"
+	case m.Observer:
+		return yes(m.Voter) + ", observer"
+	}
+	return yes(m.Voter)
 }
 
 func (c *cli) clusterMembers() *cobra.Command {
@@ -282,7 +295,7 @@ func (c *cli) clusterMembers() *cobra.Command {
 				for _, m := range members {
 					views = append(views, memberView(m))
 					rows = append(rows, []string{
-						number(m.Node), yes(m.Voter), yes(m.Leader), m.ClientAddress, m.RaftAddress, m.PeerAddress,
+						number(m.Node), voterText(m), yes(m.Leader), m.ClientAddress, m.RaftAddress, m.PeerAddress,
 					})
 				}
 				return c.out.print(views, func() string {

@@ -109,6 +109,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 		c.sessionShow(), c.sessionWatch(), c.sessionWhy(), c.sessionDeaths(), c.sessionKill(),
 		sessionExtend(c)),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers(), c.clusterRaise(),
+			c.clusterAdd(), c.clusterPromote(), c.clusterDemote(), c.clusterRemove(), c.clusterTransfer(),
 			c.clusterDrain(), c.clusterUndrain(), clusterFreeze(c), clusterThaw(c)),
 		c.snapshot(),
 		group("auth", "Make and check the bearer tokens that nodes take", c.authToken()),

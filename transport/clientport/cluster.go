@@ -82,16 +82,19 @@ type Member struct {
 	Node   session.Node
 	Voter  bool
 	Leader bool
-	// The addresses are those in the settings of the node that is asked. They are empty if the member is not among its
-	// peers, except RaftAddress, which is then the address at which the member was taken in.
+	// The addresses are those in the settings of the node that is asked, and else those in Raft's configuration. That has
+	// only RaftAddress of a founder, and of a member that was taken in because it was among the leader's peers.
 	ClientAddress string
 	RaftAddress   string
 	PeerAddress   string
+	// Observer says that the member is to have no vote, Leaving that it is being removed.
+	Observer, Leaving bool
 }
 
 // clusterServer serves ClusterService.
 type clusterServer struct {
-	holdfastv1.UnimplementedClusterServiceServer
+	holdfastv1.UnsafeClusterServiceServer
+	memberActs
 	cluster Cluster
 	// node tells streams, and snapshots freezes what they tell; nil: there are none.
 	node      *sessionServer
@@ -154,7 +157,7 @@ func (c *clusterServer) RaiseFeatureLevel(ctx context.Context,
 	req *holdfastv1.RaiseFeatureLevelRequest,
 ) (*holdfastv1.RaiseFeatureLevelResponse, error) {
 	if c.raise == nil {
-		return c.UnimplementedClusterServiceServer.RaiseFeatureLevel(ctx, req)
+		return c.refuse.RaiseFeatureLevel(ctx, req)
 	}
 	level, err := c.raise(ctx, req.GetLevel())
 	if err != nil {
@@ -178,6 +181,8 @@ func (c *clusterServer) ListMembers(context.Context,
 			ClientAddress: m.ClientAddress,
 			RaftAddress:   m.RaftAddress,
 			PeerAddress:   m.PeerAddress,
+			Observer:      m.Observer,
+			Leaving:       m.Leaving,
 		}
 	}
 	return answer, nil

@@ -62,6 +62,8 @@ type Operators struct {
 	Raise func(ctx context.Context, level uint32) (uint32, error)
 	// Drains drains the node; nil: it cannot be drained.
 	Drains Drains
+	// Members changes the members; nil: they cannot be changed.
+	Members Memberships
 }
 
 // StreamLimits bound what one Connect stream makes the node hold. The zero value of a field is its default.

@@ -661,6 +661,10 @@ type Member struct {
 	ClientAddress string `protobuf:"bytes,4,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
 	RaftAddress   string `protobuf:"bytes,5,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
 	PeerAddress   string `protobuf:"bytes,6,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`
+	// The member is to have no vote.
+	Observer bool `protobuf:"varint,7,opt,name=observer,proto3" json:"observer,omitempty"`
+	// The member is being removed.
+	Leaving       bool `protobuf:"varint,8,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -737,11 +741,25 @@ func (x *Member) GetPeerAddress() string {
 	return ""
 }
 
+func (x *Member) GetObserver() bool {
+	if x != nil {
+		return x.Observer
+	}
+	return false
+}
+
+func (x *Member) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
+}
+
 var File_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/admin.proto\x1a\x17holdfast/v1/drain.proto\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
+	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/admin.proto\x1a\x17holdfast/v1/drain.proto\x1a\x19holdfast/v1/members.proto\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
 	"\x10GetStatusRequest\"\xd7\b\n" +
 	"\x11GetStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
@@ -788,27 +806,34 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x05level\x18\x01 \x01(\rR\x05level\"\x14\n" +
 	"\x12ListMembersRequest\"D\n" +
 	"\x13ListMembersResponse\x12-\n" +
-	"\amembers\x18\x01 \x03(\v2\x13.holdfast.v1.MemberR\amembers\"\xb3\x01\n" +
+	"\amembers\x18\x01 \x03(\v2\x13.holdfast.v1.MemberR\amembers\"\xe9\x01\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\x12\x16\n" +
 	"\x06leader\x18\x03 \x01(\bR\x06leader\x12%\n" +
 	"\x0eclient_address\x18\x04 \x01(\tR\rclientAddress\x12!\n" +
 	"\fraft_address\x18\x05 \x01(\tR\vraftAddress\x12!\n" +
-	"\fpeer_address\x18\x06 \x01(\tR\vpeerAddress*g\n" +
+	"\fpeer_address\x18\x06 \x01(\tR\vpeerAddress\x12\x1a\n" +
+	"\bobserver\x18\a \x01(\bR\bobserver\x12\x18\n" +
+	"\aleaving\x18\b \x01(\bR\aleaving*g\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vROLE_LEADER\x10\x01\x12\x11\n" +
 	"\rROLE_FOLLOWER\x10\x02\x12\x11\n" +
 	"\rROLE_OBSERVER\x10\x03\x12\x12\n" +
-	"\x0eROLE_CANDIDATE\x10\x042\x87\x04\n" +
+	"\x0eROLE_CANDIDATE\x10\x042\xbc\a\n" +
 	"\x0eClusterService\x12J\n" +
 	"\tGetStatus\x12\x1d.holdfast.v1.GetStatusRequest\x1a\x1e.holdfast.v1.GetStatusResponse\x12P\n" +
 	"\vListMembers\x12\x1f.holdfast.v1.ListMembersRequest\x1a .holdfast.v1.ListMembersResponse\x12b\n" +
 	"\x11RaiseFeatureLevel\x12%.holdfast.v1.RaiseFeatureLevelRequest\x1a&.holdfast.v1.RaiseFeatureLevelResponse\x12U\n" +
 	"\fTakeSnapshot\x12 .holdfast.v1.TakeSnapshotRequest\x1a!.holdfast.v1.TakeSnapshotResponse0\x01\x12J\n" +
 	"\tDrainNode\x12\x1d.holdfast.v1.DrainNodeRequest\x1a\x1e.holdfast.v1.DrainNodeResponse\x12P\n" +
-	"\vUndrainNode\x12\x1f.holdfast.v1.UndrainNodeRequest\x1a .holdfast.v1.UndrainNodeResponseB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\vUndrainNode\x12\x1f.holdfast.v1.UndrainNodeRequest\x1a .holdfast.v1.UndrainNodeResponse\x12J\n" +
+	"\tAddMember\x12\x1d.holdfast.v1.AddMemberRequest\x1a\x1e.holdfast.v1.AddMemberResponse\x12V\n" +
+	"\rPromoteMember\x12!.holdfast.v1.PromoteMemberRequest\x1a\".holdfast.v1.PromoteMemberResponse\x12S\n" +
+	"\fDemoteMember\x12 .holdfast.v1.DemoteMemberRequest\x1a!.holdfast.v1.DemoteMemberResponse\x12S\n" +
+	"\fRemoveMember\x12 .holdfast.v1.RemoveMemberRequest\x1a!.holdfast.v1.RemoveMemberResponse\x12e\n" +
+	"\x12TransferLeadership\x12&.holdfast.v1.TransferLeadershipRequest\x1a'.holdfast.v1.TransferLeadershipResponseB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_cluster_proto_rawDescOnce sync.Once
@@ -825,24 +850,34 @@ func file_holdfast_v1_cluster_proto_rawDescGZIP() []byte {
 var file_holdfast_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_holdfast_v1_cluster_proto_goTypes = []any{
-	(Role)(0),                         // 0: holdfast.v1.Role
-	(*GetStatusRequest)(nil),          // 1: holdfast.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),         // 2: holdfast.v1.GetStatusResponse
-	(*FeatureLevelOffer)(nil),         // 3: holdfast.v1.FeatureLevelOffer
-	(*RaiseFeatureLevelRequest)(nil),  // 4: holdfast.v1.RaiseFeatureLevelRequest
-	(*RaiseFeatureLevelResponse)(nil), // 5: holdfast.v1.RaiseFeatureLevelResponse
-	(*ListMembersRequest)(nil),        // 6: holdfast.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),       // 7: holdfast.v1.ListMembersResponse
-	(*Member)(nil),                    // 8: holdfast.v1.Member
-	(Mode)(0),                         // 9: holdfast.v1.Mode
-	(*DrainStatus)(nil),               // 10: holdfast.v1.DrainStatus
-	(*Freezing)(nil),                  // 11: holdfast.v1.Freezing
-	(*TakeSnapshotRequest)(nil),       // 12: holdfast.v1.TakeSnapshotRequest
-	(*DrainNodeRequest)(nil),          // 13: holdfast.v1.DrainNodeRequest
-	(*UndrainNodeRequest)(nil),        // 14: holdfast.v1.UndrainNodeRequest
-	(*TakeSnapshotResponse)(nil),      // 15: holdfast.v1.TakeSnapshotResponse
-	(*DrainNodeResponse)(nil),         // 16: holdfast.v1.DrainNodeResponse
-	(*UndrainNodeResponse)(nil),       // 17: holdfast.v1.UndrainNodeResponse
+	(Role)(0),                          // 0: holdfast.v1.Role
+	(*GetStatusRequest)(nil),           // 1: holdfast.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),          // 2: holdfast.v1.GetStatusResponse
+	(*FeatureLevelOffer)(nil),          // 3: holdfast.v1.FeatureLevelOffer
+	(*RaiseFeatureLevelRequest)(nil),   // 4: holdfast.v1.RaiseFeatureLevelRequest
+	(*RaiseFeatureLevelResponse)(nil),  // 5: holdfast.v1.RaiseFeatureLevelResponse
+	(*ListMembersRequest)(nil),         // 6: holdfast.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),        // 7: holdfast.v1.ListMembersResponse
+	(*Member)(nil),                     // 8: holdfast.v1.Member
+	(Mode)(0),                          // 9: holdfast.v1.Mode
+	(*DrainStatus)(nil),                // 10: holdfast.v1.DrainStatus
+	(*Freezing)(nil),                   // 11: holdfast.v1.Freezing
+	(*TakeSnapshotRequest)(nil),        // 12: holdfast.v1.TakeSnapshotRequest
+	(*DrainNodeRequest)(nil),           // 13: holdfast.v1.DrainNodeRequest
+	(*UndrainNodeRequest)(nil),         // 14: holdfast.v1.UndrainNodeRequest
+	(*AddMemberRequest)(nil),           // 15: holdfast.v1.AddMemberRequest
+	(*PromoteMemberRequest)(nil),       // 16: holdfast.v1.PromoteMemberRequest
+	(*DemoteMemberRequest)(nil),        // 17: holdfast.v1.DemoteMemberRequest
+	(*RemoveMemberRequest)(nil),        // 18: holdfast.v1.RemoveMemberRequest
+	(*TransferLeadershipRequest)(nil),  // 19: holdfast.v1.TransferLeadershipRequest
+	(*TakeSnapshotResponse)(nil),       // 20: holdfast.v1.TakeSnapshotResponse
+	(*DrainNodeResponse)(nil),          // 21: holdfast.v1.DrainNodeResponse
+	(*UndrainNodeResponse)(nil),        // 22: holdfast.v1.UndrainNodeResponse
+	(*AddMemberResponse)(nil),          // 23: holdfast.v1.AddMemberResponse
+	(*PromoteMemberResponse)(nil),      // 24: holdfast.v1.PromoteMemberResponse
+	(*DemoteMemberResponse)(nil),       // 25: holdfast.v1.DemoteMemberResponse
+	(*RemoveMemberResponse)(nil),       // 26: holdfast.v1.RemoveMemberResponse
+	(*TransferLeadershipResponse)(nil), // 27: holdfast.v1.TransferLeadershipResponse
 }
 var file_holdfast_v1_cluster_proto_depIdxs = []int32{
 	0,  // 0: holdfast.v1.GetStatusResponse.role:type_name -> holdfast.v1.Role
@@ -857,14 +892,24 @@ var file_holdfast_v1_cluster_proto_depIdxs = []int32{
 	12, // 9: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
 	13, // 10: holdfast.v1.ClusterService.DrainNode:input_type -> holdfast.v1.DrainNodeRequest
 	14, // 11: holdfast.v1.ClusterService.UndrainNode:input_type -> holdfast.v1.UndrainNodeRequest
-	2,  // 12: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
-	7,  // 13: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
-	5,  // 14: holdfast.v1.ClusterService.RaiseFeatureLevel:output_type -> holdfast.v1.RaiseFeatureLevelResponse
-	15, // 15: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
-	16, // 16: holdfast.v1.ClusterService.DrainNode:output_type -> holdfast.v1.DrainNodeResponse
-	17, // 17: holdfast.v1.ClusterService.UndrainNode:output_type -> holdfast.v1.UndrainNodeResponse
-	12, // [12:18] is the sub-list for method output_type
-	6,  // [6:12] is the sub-list for method input_type
+	15, // 12: holdfast.v1.ClusterService.AddMember:input_type -> holdfast.v1.AddMemberRequest
+	16, // 13: holdfast.v1.ClusterService.PromoteMember:input_type -> holdfast.v1.PromoteMemberRequest
+	17, // 14: holdfast.v1.ClusterService.DemoteMember:input_type -> holdfast.v1.DemoteMemberRequest
+	18, // 15: holdfast.v1.ClusterService.RemoveMember:input_type -> holdfast.v1.RemoveMemberRequest
+	19, // 16: holdfast.v1.ClusterService.TransferLeadership:input_type -> holdfast.v1.TransferLeadershipRequest
+	2,  // 17: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
+	7,  // 18: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
+	5,  // 19: holdfast.v1.ClusterService.RaiseFeatureLevel:output_type -> holdfast.v1.RaiseFeatureLevelResponse
+	20, // 20: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
+	21, // 21: holdfast.v1.ClusterService.DrainNode:output_type -> holdfast.v1.DrainNodeResponse
+	22, // 22: holdfast.v1.ClusterService.UndrainNode:output_type -> holdfast.v1.UndrainNodeResponse
+	23, // 23: holdfast.v1.ClusterService.AddMember:output_type -> holdfast.v1.AddMemberResponse
+	24, // 24: holdfast.v1.ClusterService.PromoteMember:output_type -> holdfast.v1.PromoteMemberResponse
+	25, // 25: holdfast.v1.ClusterService.DemoteMember:output_type -> holdfast.v1.DemoteMemberResponse
+	26, // 26: holdfast.v1.ClusterService.RemoveMember:output_type -> holdfast.v1.RemoveMemberResponse
+	27, // 27: holdfast.v1.ClusterService.TransferLeadership:output_type -> holdfast.v1.TransferLeadershipResponse
+	17, // [17:28] is the sub-list for method output_type
+	6,  // [6:17] is the sub-list for method input_type
 	6,  // [6:6] is the sub-list for extension type_name
 	6,  // [6:6] is the sub-list for extension extendee
 	0,  // [0:6] is the sub-list for field type_name
@@ -877,6 +922,7 @@ func file_holdfast_v1_cluster_proto_init() {
 	}
 	file_holdfast_v1_admin_proto_init()
 	file_holdfast_v1_drain_proto_init()
+	file_holdfast_v1_members_proto_init()
 	file_holdfast_v1_snapshot_proto_init()
 	file_holdfast_v1_types_proto_init()
 	type x struct{}

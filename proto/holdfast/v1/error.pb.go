@@ -106,6 +106,9 @@ const (
 	Reason_REASON_DRAINING Reason = 50
 	// FAILED_PRECONDITION: the node is not drained, because of what limit says. Nothing was done.
 	Reason_REASON_DRAIN_REFUSED Reason = 51
+	// FAILED_PRECONDITION: the members are not changed, because of what limit says; field has the cause as one word. Nothing
+	// was done.
+	Reason_REASON_MEMBER_REFUSED Reason = 52
 )
 
 // Enum value maps for Reason.
@@ -144,6 +147,7 @@ var (
 		41: "REASON_PERMISSION_DENIED",
 		50: "REASON_DRAINING",
 		51: "REASON_DRAIN_REFUSED",
+		52: "REASON_MEMBER_REFUSED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":       0,
@@ -179,6 +183,7 @@ var (
 		"REASON_PERMISSION_DENIED": 41,
 		"REASON_DRAINING":          50,
 		"REASON_DRAIN_REFUSED":     51,
+		"REASON_MEMBER_REFUSED":    52,
 	}
 )
 
@@ -400,6 +405,8 @@ type ErrorDetail struct {
 	ExpectedNumber uint64 `protobuf:"varint,14,opt,name=expected_number,json=expectedNumber,proto3" json:"expected_number,omitempty"`
 	// UNAUTHENTICATED and PERMISSION_DENIED: what the call needs, and who calls.
 	Access *Access `protobuf:"bytes,40,opt,name=access,proto3" json:"access,omitempty"`
+	// MEMBER_REFUSED: the node that is the reason.
+	Node uint32 `protobuf:"varint,51,opt,name=node,proto3" json:"node,omitempty"`
 	// DRAINING: client addresses of nodes that can take the session, in the order in which to try them.
 	Try           []string `protobuf:"bytes,50,rep,name=try,proto3" json:"try,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -541,6 +548,13 @@ func (x *ErrorDetail) GetAccess() *Access {
 	return nil
 }
 
+func (x *ErrorDetail) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
+}
+
 func (x *ErrorDetail) GetTry() []string {
 	if x != nil {
 		return x.Try
@@ -564,7 +578,7 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x0e\n" +
 	"\x02at\x18\x03 \x01(\x05R\x02at\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05stamp\x18\x05 \x01(\x06R\x05stamp\"\xd0\x04\n" +
+	"\x05stamp\x18\x05 \x01(\x06R\x05stamp\"\xe4\x04\n" +
 	"\vErrorDetail\x12+\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x13.holdfast.v1.ReasonR\x06reason\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
@@ -584,8 +598,9 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\binstance\x18\f \x01(\x06R\binstance\x12.\n" +
 	"\arefusal\x18\r \x01(\v2\x14.holdfast.v1.RefusalR\arefusal\x12'\n" +
 	"\x0fexpected_number\x18\x0e \x01(\x04R\x0eexpectedNumber\x12+\n" +
-	"\x06access\x18( \x01(\v2\x13.holdfast.v1.AccessR\x06access\x12\x10\n" +
-	"\x03try\x182 \x03(\tR\x03try*\x96\x06\n" +
+	"\x06access\x18( \x01(\v2\x13.holdfast.v1.AccessR\x06access\x12\x12\n" +
+	"\x04node\x183 \x01(\rR\x04node\x12\x10\n" +
+	"\x03try\x182 \x03(\tR\x03try*\xb1\x06\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_SESSION_EXPIRED\x10\x01\x12\x19\n" +
@@ -621,7 +636,8 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\x16REASON_UNAUTHENTICATED\x10(\x12\x1c\n" +
 	"\x18REASON_PERMISSION_DENIED\x10)\x12\x13\n" +
 	"\x0fREASON_DRAINING\x102\x12\x18\n" +
-	"\x14REASON_DRAIN_REFUSED\x103B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x14REASON_DRAIN_REFUSED\x103\x12\x19\n" +
+	"\x15REASON_MEMBER_REFUSED\x104B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_error_proto_rawDescOnce sync.Once
