@@ -67,6 +67,9 @@ type Config struct {
 	LaggingWait time.Duration
 	// Try returns the client addresses of the other nodes, for clients in jeopardy. Safe for concurrent use.
 	Try func() []string
+	// FullDisk, when set, reports whether the node's disk is full (O5). It must be safe for concurrent use and return at
+	// once.
+	FullDisk func() bool
 	// Forwards, when set, is told of the streams on which [Server.Forward] sends writes, in the place of the server's own
 	// queue of writes.
 	Forwards ForwardEvents
@@ -347,6 +350,9 @@ type Stats struct {
 	Jeopardy bool
 	// Watches of the tree that connections have.
 	Watches int
+	// FullDisks are the voters whose full disks have every node refuse what adds to the log, as the present leader says
+	// (O5); none without a leader. They must not be changed.
+	FullDisks []session.Node
 }
 
 // LocalUsage returns how much the local sessions take of what the capacity bounds.
@@ -365,5 +371,6 @@ func (s *Server) Stats() Stats {
 		Stalls:        s.clock.stalls.count(),
 		Jeopardy:      !s.clients.well(),
 		Watches:       s.tree.Watches(),
+		FullDisks:     s.beats.fullDisks(),
 	}
 }

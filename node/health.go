@@ -17,6 +17,8 @@ import (
 
 // health decides whether the node serves, and says why it does not. Safe for concurrent use.
 type health struct {
+	// room says what is refused for want of room.
+	room      func() string
 	logger    hclog.Logger
 	watchdog  *watchdog.Watchdog
 	roster    *roster
@@ -75,6 +77,9 @@ func (h *health) warning() string {
 		all = append(all, err.Error())
 	}
 	if text := h.security.warning(); text != "" {
+		all = append(all, text)
+	}
+	if text := h.room(); text != "" {
 		all = append(all, text)
 	}
 	if differ := h.admission.agreement.drift(); len(differ) > 0 {

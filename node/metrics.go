@@ -78,6 +78,7 @@ func allMetrics() []metric {
 	metrics := nodeMetrics()
 	metrics = append(metrics, stallMetrics()...)
 	metrics = append(metrics, replicaMetrics()...)
+	metrics = append(metrics, roomMetrics()...)
 	metrics = append(metrics, portMetrics()...)
 	metrics = append(metrics, tlsMetrics()...)
 	metrics = append(metrics, accessMetrics()...)

@@ -61,6 +61,10 @@ type Options struct {
 	// Tree, when set, is called like Applied, and after it, for each entry with commands or clocks once the cluster has a
 	// tree: with the tree after the entry, what the entry changed there, and what became of its writes.
 	Tree func(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote)
+	// Memory is the limit of the process's memory. The zero value is none.
+	Memory Memory
+	// Measures read how much of the machine is used; what is nil reads the machine itself.
+	Measures Measures
 	// Telling bounds what the node keeps to tell watches; zero values are the defaults. A simulation makes it small.
 	Telling learner.Telling
 	// Link, when set, wraps each link of this node to a leader on another node, with the stream on which its writes go.
@@ -222,6 +226,7 @@ func (n *Node) open() (err error) {
 	n.openRoles(opened, space)
 	n.health = &health{
 		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission, server: n.server,
+		room:    func() string { return n.ports.room.warning() },
 		replica: n.replica, security: n.ports.security, drain: n.newDrain(), freezes: n.view.freezes,
 		news:  make(chan struct{}, 1),
 		ready: make(chan struct{}),
@@ -247,7 +252,9 @@ func (n *Node) openState() {
 		Logger: n.options.Logger, Fatal: n.failure.fail, LogFile: filepath.Join(n.dir.Path, logFile),
 		Lacks: n.options.tested.lacks,
 	})
-	n.view = &view{State: state, freezes: newFreezes(n.options.Logger)}
+	n.view = &view{
+		State: state, freezes: newFreezes(n.options.Logger), disks: func() error { return n.ports.room.left() },
+	}
 	n.replica = &replica{
 		logger: n.options.Logger, state: state, stepOut: n.stepOut,
 		complaints: rate.Sometimes{Interval: complaintInterval},
@@ -271,6 +278,7 @@ func (n *Node) openState() {
 		LaggingWait:    n.cfg.Clients.LaggingWait,
 		Try:            n.roster.otherClients,
 		Judge:          n.replica.heed,
+		FullDisk:       func() bool { return n.ports.room.full() },
 		Forwards:       n.options.forwards,
 		Telling:        n.options.Telling,
 		Logger:         n.options.Logger.Named("learner"),

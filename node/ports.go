@@ -34,6 +34,8 @@ type ports struct {
 	backups *backups
 	// security is the TLS on all four.
 	security *security
+	// room has client and front refuse what takes more of the machine than it has.
+	room *room
 }
 
 // listeners are the bound ports, and how many connections each may have.
@@ -141,6 +143,7 @@ func (p *ports) serve(n *Node) {
 		MaxConnections: p.parts.peers,
 		Silence:        max(time.Minute, 4*n.cfg.Sessions.HeartbeatInterval),
 	}, n, n)
+	p.room = newRoom(n)
 	p.web = newHTTP(n)
 	p.front = newZooKeeper(n, p.zookeeper)
 }

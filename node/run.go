@@ -93,6 +93,7 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	start("health", func() error {
 		return n.health.watch(ctx, n.options.pulse, n.cfg.Sessions.HeartbeatInterval, n.ports.client, rooms)
 	})
+	start("room", func() error { return n.ports.room.run(ctx) })
 	start("admission", func() error { return n.meetings.run(ctx) })
 	start("directory", func() error { return supervisor.watchDirectory(ctx) })
 	start("watchdog", func() error { return supervisor.watch(ctx) })

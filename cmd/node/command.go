@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -87,7 +88,11 @@ func runCommand(environ []string) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("the configuration cannot work:\n%w", err)
 			}
-			return runNode(cmd.Context(), cfg, newLogger(cmd.ErrOrStderr(), cfg.Log.Level, cfg.Log.Format))
+			memory, err := limitMemory(cfg.Gate.Room.MemoryLimit, environ, os.DirFS("/"))
+			if err != nil {
+				return failure{fmt.Errorf("finding the limit of memory: %w: set memory_limit", err)}
+			}
+			return runNode(cmd.Context(), cfg, memory, newLogger(cmd.ErrOrStderr(), cfg.Log.Level, cfg.Log.Format))
 		},
 	}
 	config.RegisterFlags(cmd.Flags())
@@ -95,9 +100,9 @@ func runCommand(environ []string) *cobra.Command {
 	return cmd
 }
 
-func runNode(ctx context.Context, cfg config.Config, logger hclog.Logger) error {
+func runNode(ctx context.Context, cfg config.Config, memory node.Memory, logger hclog.Logger) error {
 	//nolint:contextcheck // what New starts, Run ends
-	n, err := node.New(cfg, node.Options{Logger: logger, Version: buildVersion()})
+	n, err := node.New(cfg, node.Options{Logger: logger, Version: buildVersion(), Memory: memory})
 	if err != nil {
 		return failure{err}
 	}

@@ -20,8 +20,8 @@ const (
 // settings returns the table, in the order of the documentation. Each larger group has a file of its own.
 func settings() []setting {
 	return slices.Concat(identitySettings(), listenSettings(), zookeeperSettings(), sessionSettings(), localSettings(),
-		readSettings(), treeSettings(), raftSettings(), clientSettings(), gateSettings(), tlsSettings(), authSettings(),
-		otherSettings())
+		readSettings(), treeSettings(), raftSettings(), clientSettings(), gateSettings(), roomSettings(), tlsSettings(),
+		authSettings(), otherSettings())
 }
 
 func identitySettings() []setting {

@@ -26,6 +26,8 @@ type fleet struct {
 	listens []config.Listen
 	net     *simnet.Network
 	nodes   []*running
+	// options change those of a node.
+	options []func(i int, o *node.Options)
 }
 
 // running is one life of a node.
@@ -36,10 +38,13 @@ type running struct {
 }
 
 // simulated returns a fleet whose nodes have hosts n1, n2 and so on in a bubble.
-func simulated(t *testing.T, size int) *fleet {
+func simulated(t *testing.T, size int, options ...func(i int, o *node.Options)) *fleet {
 	t.Helper()
 	time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
-	f := &fleet{t: t, dir: t.TempDir(), net: simnet.New(func(string, string) time.Duration { return time.Millisecond })}
+	f := &fleet{
+		t: t, dir: t.TempDir(), options: options,
+		net: simnet.New(func(string, string) time.Duration { return time.Millisecond }),
+	}
 	for i := range size {
 		host := fmt.Sprintf("n%d", i+1)
 		f.peers = append(f.peers, config.Peer{
@@ -86,6 +91,9 @@ func (f *fleet) start(i int) *running {
 	cfg.Auth.Mode = guard.None
 	cfg.Node, cfg.Peers, cfg.DataDir = f.peers[i].Node, f.peers, filepath.Join(f.dir, fmt.Sprint(i))
 	o := node.Options{Logger: hclog.NewNullLogger(), Version: "test"}
+	for _, change := range f.options {
+		change(i, &o)
+	}
 	if f.net != nil {
 		o.Network = f.net.Host(fmt.Sprintf("n%d", i+1))
 	} else {
