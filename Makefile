@@ -208,7 +208,7 @@ peer = $(1)=n$(1).peers@127.0.0.1:$(PORTS)$(1)0
 three = $(call peer,1),$(call peer,2),$(call peer,3)
 five = $(three),$(call peer,4),$(call peer,5)
 # Clusters of three and of five are projects of their own: a node's data knows its peers.
-project = $(COMPOSE) -f deploy/compose.yaml $(if $(TLS),-f deploy/tls.yaml) -p holdfast$(1) $(if $(filter 5,$(1)),--profile five)
+project = $(if $(TLS),CERTIFICATES='$(CERTIFICATES)') $(COMPOSE) -f deploy/compose.yaml $(if $(TLS),-f deploy/tls.yaml) -p holdfast$(1) $(if $(filter 5,$(1)),--profile five)
 CERTIFICATES ?= $(CURDIR)/bin/certificates
 
 .PHONY: up
@@ -216,7 +216,7 @@ up: images ## Start a cluster in containers; NODES=3 or 5, TLS=1 with certificat
 	@case '$(NODES)' in 3|5) ;; *) echo 'make up: NODES must be 3 or 5' >&2; exit 2;; esac
 	@case '$(TLS)' in ''|1) ;; *) echo 'make up: TLS must be 1, or left out' >&2; exit 2;; esac
 	$(if $(TLS),deploy/certificates bin/holdfast '$(CERTIFICATES)' '$(NODES)' "$${CLUSTER_ID:-holdfast}")
-	PORTS='$(PORTS)' CERTIFICATES='$(CERTIFICATES)' HOLDFAST_PEERS='$(if $(filter 5,$(NODES)),$(five),$(three))' $(call project,$(NODES)) up -d
+	PORTS='$(PORTS)' HOLDFAST_PEERS='$(if $(filter 5,$(NODES)),$(five),$(three))' $(call project,$(NODES)) up -d
 	@for n in $$(seq $(NODES)); do \
 		for try in $$(seq 120); do \
 			if bin/node health --address 127.0.0.1:$(PORTS)$${n}3 $(if $(TLS),--cacert '$(CERTIFICATES)/ca.pem') >/dev/null 2>&1; then break; fi; \

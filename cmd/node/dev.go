@@ -72,7 +72,7 @@ func devCommand(environ []string) *cobra.Command {
 	cmd.Flags().Var(arg.Whole(&d.nodes, 3, 1, maxDevNodes), "nodes",
 		fmt.Sprintf("number of nodes, 1 to %d", maxDevNodes))
 	cmd.Flags().Var(arg.Whole(&d.portBase, 7400, 1, 65535-portStep*maxDevNodes), "port-base",
-		fmt.Sprintf("first port; each node takes four, %d apart", portStep))
+		fmt.Sprintf("first port; each node takes five, %d apart", portStep))
 	cmd.Flags().BoolVar(&d.localSessions, "local-sessions", false,
 		"let clients open sessions that one node alone knows (local_sessions=on)")
 	cmd.Flags().BoolVar(&d.readOnly, "read-only", false,

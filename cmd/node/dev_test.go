@@ -3,12 +3,16 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"strings"
 	"testing"
+
+	"holdfast/transport/secure"
 )
 
 // freePortBase returns a base from which the ports of a dev cluster of n nodes are free now.
@@ -118,7 +122,7 @@ func TestDevKeepsItsDirectory(t *testing.T) {
 	}
 }
 
-// With --tls every port requires TLS: the certificates are in the directory, and what the command prints says where.
+// With --tls every port speaks TLS with a certificate of the CA that the command names, and the settings require it.
 func TestDevTLS(t *testing.T) {
 	dir := t.TempDir()
 	base := freePortBase(t, 3)
@@ -137,9 +141,42 @@ func TestDevTLS(t *testing.T) {
 			if code, _, stderr := try(t, nil, "health", "--address", at); code == exitDone {
 				t.Errorf("node %d answers without TLS: %s", i+1, stderr)
 			}
+			for port := range 5 {
+				handshake(t, ca, dev{portBase: base}.address(i, port))
+			}
 		}
 		if code := stop(); code != exitDone {
 			t.Errorf("exit %d", code)
 		}
+	}
+	configs := dev{dir: dir, nodes: 3, portBase: base}.configs()
+	if err := (devCertificates{t.TempDir()}).secure(configs); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range configs {
+		if c.TLS.Nodes != secure.Require || c.TLS.Clients != secure.Require || c.TLS.HTTP != secure.Require {
+			t.Errorf("node %d has TLS %+v, want it required everywhere", c.Node, c.TLS)
+		}
+	}
+}
+
+// handshake checks that a port shows a certificate that a CA has signed for its address.
+func handshake(t *testing.T, ca, address string) {
+	t.Helper()
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		t.Fatalf("%s holds no certificate", ca)
+	}
+	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13})
+	if err != nil {
+		t.Errorf("TLS with %s: %v", address, err)
+		return
+	}
+	if err := conn.Close(); err != nil {
+		t.Logf("closing the connection to %s: %v", address, err)
 	}
 }

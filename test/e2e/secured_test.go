@@ -54,8 +54,8 @@ func (s *secured) as(caller string) *client.TLS {
 	return c
 }
 
-// start starts nodes, or replaces them by ones of the present environment, on their volumes.
-func (s *secured) start(nodes ...int) {
+// deploy starts nodes, or replaces them by ones of the present environment, on their volumes.
+func (s *secured) deploy(nodes ...int) {
 	s.t.Helper()
 	args := append(s.compose, "up", "-d", "--no-deps")
 	for _, n := range nodes {
@@ -93,7 +93,7 @@ func (c *cluster) asCaller(of *client.TLS) *tls.Config {
 func TestSecured(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t, "require", "HOLDFAST_AUTH=both")
-	s.start(s.all()...)
+	s.deploy(s.all()...)
 	s.speaks = s.as("admin-me")
 	leader := s.awaitServing(healWithin, s.all()...)
 	s.refusals()
@@ -108,7 +108,7 @@ func TestSecured(t *testing.T) {
 
 	s.kill(leader)
 	l.awaitOwners(moveWithin, held, s.but(leader)...)
-	s.cluster.start(leader)
+	s.start(leader)
 	s.awaitServing(healWithin, s.all()...)
 	l.servesOn(s.all()...)
 }
@@ -286,7 +286,7 @@ func (s *secured) token() {
 func TestFromPlainToTLS(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t, "off", "HOLDFAST_AUTH=none", "HOLDFAST_AUTH_FILE=")
-	s.start(s.all()...)
+	s.deploy(s.all()...)
 	s.awaitServing(healWithin, s.all()...)
 	l := s.newLedger()
 	plain := l.settled(3, 2*minTimeout, s.all()...)
@@ -321,7 +321,7 @@ func (s *secured) rolls(mode string) {
 	s.env = append(s.env, "TLS_MODE="+mode)
 	leader := s.awaitServing(healWithin, s.all()...)
 	for _, n := range append(s.but(leader), leader) {
-		s.start(n)
+		s.deploy(n)
 		s.awaitServing(healWithin, s.all()...)
 	}
 }

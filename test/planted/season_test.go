@@ -76,6 +76,25 @@ func TestAnotherChance(t *testing.T) {
 	}
 }
 
+// TestAnotherChanceAfterAnotherMessage shows the same of a test that fails first for a reason of its own. What it
+// reported is printed.
+func TestAnotherChanceAfterAnotherMessage(t *testing.T) {
+	later := fmt.Sprintf("if before(%q) { return 2 }; return 3", filepath.Join(t.TempDir(), "seen"))
+	out, err := plant(t, module(t), map[string][4]string{"slow": {"return 1", later, "^TestOne$", "got 2, want 1"}})
+	if err != nil || !strings.Contains(out, "got 3, want 1") || !strings.Contains(out, "all 1 bugs are caught") {
+		t.Errorf("got error %v, printed:\n%s", err, out)
+	}
+}
+
+// TestTail shows that the report of a failed test is kept, however much its log says afterwards.
+func TestTail(t *testing.T) {
+	output := "=== RUN\n    x_test.go:7: got 3, want 1\n" + strings.Repeat("        00:00 [INFO] log\n", 100) + "FAIL\n"
+	got := strings.Split(tail(output), "\n")
+	if len(got) != 31 || got[0] != "    x_test.go:7: got 3, want 1" || got[30] != "FAIL" {
+		t.Errorf("got %d lines: %q", len(got), got)
+	}
+}
+
 // TestUncaught shows that only a test that fails with the expected message counts as a catch.
 func TestUncaught(t *testing.T) {
 	bugs := map[string][4]string{

@@ -1,9 +1,7 @@
 package whole_test
 
 import (
-	"context"
 	"errors"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -176,10 +174,5 @@ func (f *fleet) draining(i int) int {
 // page returns where a page of node i's HTTP port is, and a client that reaches it.
 func (f *fleet) page(i int, name string) (web *http.Client, url string) {
 	host := strings.TrimSuffix(f.peers[i].Client, ":7400")
-	return &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-			return f.net.Host("probe").Dial(ctx, address)
-		},
-		DisableKeepAlives: true,
-	}}, "http://" + host + ":7403/" + name
+	return whole.Browser(f.net.Host("probe")), "http://" + host + ":7403/" + name
 }

@@ -172,20 +172,25 @@ func (c *Cluster) Apart() (heal func()) {
 // Sum adds up a metric without labels over all nodes.
 func (c *Cluster) Sum(name string) (sum int) {
 	c.T.Helper()
-	web := &http.Transport{
-		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-			return c.Host("operator").Dial(ctx, address)
-		},
-		DisableKeepAlives: true,
-	}
+	web := Browser(c.Host("operator"))
 	for _, n := range c.Names {
-		value, err := Metric(&http.Client{Transport: web}, "http://"+n+":7403/metrics", name)
+		value, err := Metric(web, "http://"+n+":7403/metrics", name)
 		if err != nil {
 			c.T.Fatal(err)
 		}
 		sum += value
 	}
 	return sum
+}
+
+// Browser returns a client for pages of nodes that calls from a host.
+func Browser(from *simnet.Host) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return from.Dial(ctx, address)
+		},
+		DisableKeepAlives: true,
+	}}
 }
 
 // Metric reads a metric without labels from a page.

@@ -65,7 +65,7 @@ const (
 	longestLink = 14 * time.Second
 	// Hiccups last longer than the life of a session that expires among them.
 	shortestHiccups, longestHiccups = 20 * time.Second, 40 * time.Second
-	// A node that applies slowly does so until it is far behind.
+	// A node that applies slowly does so until it is far behind, and a freeze lasts longer than any timeout.
 	shortestLag, longestLag = 8 * time.Second, 20 * time.Second
 	// The time before a fault of Successions.
 	leastPeace, mostPeace = 8 * time.Second, 12 * time.Second
@@ -153,16 +153,22 @@ func Stutter(r *rand.Rand, nodes int) []Fault {
 func Lags(r *rand.Rand, nodes int) []Fault {
 	plan := make([]Fault, 0, 3)
 	for range 3 {
-		plan = append(plan, Fault{
-			Kind:  SlowApply,
-			Nodes: r.Perm(nodes),
-			After: between(r, soonest, latest),
-			Lasts: between(r, shortestLag, longestLag),
-			Size:  r.Float64(),
-			Leads: r.IntN(4) == 0,
-		})
+		f := long(r, nodes, SlowApply)
+		f.Leads = r.IntN(4) == 0
+		plan = append(plan, f)
 	}
 	return plan
+}
+
+// long draws a fault of a kind that shows what it does after a while.
+func long(r *rand.Rand, nodes int, k Kind) Fault {
+	return Fault{
+		Kind:  k,
+		Nodes: r.Perm(nodes),
+		After: between(r, soonest, latest),
+		Lasts: between(r, shortestLag, longestLag),
+		Size:  r.Float64(),
+	}
 }
 
 // Crossings draws nodes whose streams to the leader overtake each other, one after the other. They are a plan of their
@@ -170,13 +176,7 @@ func Lags(r *rand.Rand, nodes int) []Fault {
 func Crossings(r *rand.Rand, nodes int) []Fault {
 	plan := make([]Fault, 0, 3)
 	for range 3 {
-		plan = append(plan, Fault{
-			Kind:  Cross,
-			Nodes: r.Perm(nodes),
-			After: between(r, soonest, latest),
-			Lasts: between(r, shortestLag, longestLag),
-			Size:  r.Float64(),
-		})
+		plan = append(plan, long(r, nodes, Cross))
 	}
 	return plan
 }
@@ -188,14 +188,9 @@ func Orders(r *rand.Rand, nodes int) []Fault {
 	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	plan := make([]Fault, 0, len(kinds))
 	for _, k := range kinds {
-		plan = append(plan, Fault{
-			Kind:  k,
-			Nodes: r.Perm(nodes),
-			After: between(r, soonest, latest),
-			Lasts: between(r, shortestLag, longestLag),
-			Size:  r.Float64(),
-			Leads: r.IntN(2) == 0,
-		})
+		f := long(r, nodes, k)
+		f.Leads = r.IntN(2) == 0
+		plan = append(plan, f)
 	}
 	return plan
 }
