@@ -14,6 +14,8 @@ FROM ?= 1
 # be sure that none of their judges is wrong in one seed of thousands.
 WITHOUT ?=
 YOUNG := authors,contenders,workers
+# Flags of make test-zk: -first and -seeds of its scripts, -steps of each.
+ZK ?=
 # Seeds of make proof.
 SOAK ?= 20000
 # Power cuts of make disks; how long make fuzz is at each target, and make model at each search; states of one search at most.
@@ -25,6 +27,9 @@ QUICK := owner-not-asked|timeout-of-half|two-owners|unanswered-leader
 
 # What takes longest under -race: it begins first, so that no processor is idle at the end. A bubble uses one at a time.
 LONGEST := ./test/sim ./node ./test/raft ./transport/clientport ./fsm ./client
+
+# One race of the Raft library that changes nothing, see test/raft/README.md.
+export GORACE := suppressions=$(CURDIR)/test/raft/race.supp
 
 VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unknown)
 BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
@@ -63,6 +68,35 @@ before: ## Build the release before this one, the commit that test/e2e/before na
 	git archive "$$commit" | tar -x -C "$$from" && mkdir -p bin/before && \
 	cd "$$from" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$$commit" -o "$$to/" ./cmd/...
 
+.PHONY: release
+release: ## Make the tarballs, bills of materials and checksums of the present commit in dist/; ARCHS='amd64 arm64'
+	rm -rf dist
+	deploy/release dist $(ARCHS)
+	@ls -l dist
+
+# The second build has another folder, umask, time zone and language; with COLD=1 nothing is taken from the build cache.
+.PHONY: release-check
+release-check: ## Make the release twice, from two folders, and compare each byte; ARCHS=amd64; COLD=1 compiles all of it twice
+	@work=$$(mktemp -d) && trap 'chmod -R u+w "$$work"; rm -rf "$$work"' EXIT; \
+	deploy/release "$$work/first" $(ARCHS); \
+	git clone -q . "$$work/another place"; \
+	git -C "$$work/another place" checkout -q --detach "$$(git rev-parse HEAD)"; \
+	cp deploy/release "$$work/another place/deploy/release"; \
+	(umask 077; export TZ=Pacific/Chatham LANG=tr_TR.UTF-8 $(if $(COLD),GOCACHE="$$work/cache"); \
+		"$$work/another place/deploy/release" "$$work/second" $(ARCHS)); \
+	if ! diff -r "$$work/first" "$$work/second"; then \
+		echo 'make release-check: two builds of one commit differ' >&2; exit 1; \
+	fi; \
+	(cd "$$work/first" && sha256sum -c SHA256SUMS); \
+	for tarball in "$$work"/first/*.tar.gz; do \
+		tar -xzf "$$tarball" -C "$$work"; \
+		for program in "$$work/$$(basename "$$tarball" .tar.gz)"/holdfast{,-node}; do \
+			if readelf -lW "$$program" | grep INTERP; then \
+				echo "make release-check: $$(basename "$$program") is not static" >&2; exit 1; \
+			fi; \
+		done; \
+	done
+
 # ---- test
 
 # Compilers and tests collect garbage less often, which saves a sixth of their time and takes a few gigabytes.
@@ -73,6 +107,7 @@ test: ## Run all tests: unit and simulation under -race, counts without it, plan
 	all=$$(go list ./... | grep -v /test/model); go test -race -timeout 30m $(LONGEST) $$all
 	go test -timeout 15m ./test/bench
 	$(MAKE) deploy-check
+	$(MAKE) release-check ARCHS=amd64
 	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 		echo; echo '*** The tests of fences in a database did NOT run: there is no PostgreSQL here (Debian: postgresql).'; \
 	fi
@@ -80,7 +115,8 @@ test: ## Run all tests: unit and simulation under -race, counts without it, plan
 		echo; echo '*** The test of the units did NOT run: there is no systemd-analyze here (Debian: systemd).'; \
 	fi
 	$(MAKE) soak SEEDS=$(or $(SEEDS),120) WITHOUT='$(YOUNG)'
-	$(MAKE) model planted disks
+	$(MAKE) model disks test-zk test-ui
+	$(MAKE) planted SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/3
 	@if docker info >/dev/null 2>&1; then \
 		$(MAKE) e2e; \
 	elif [ -n "$${CI:-}" ]; then \
@@ -103,8 +139,8 @@ soak: ## Run SEEDS=300 seeds of the simulation, FROM=1, and sum up what they did
 	go run ./test/sim/soak -seeds '$(or $(SEEDS),300)' -from '$(FROM)' -without '$(WITHOUT)' -json bin/soak.json -artifacts bin/soak $(if $(RACE),-race)
 
 .PHONY: planted
-planted: ## Plant known bugs, one at a time, and demand that a test catches each; ALL=1 tries every catcher
-	go run ./test/planted $(if $(ALL),-all,-simulate '^($(QUICK))$$')
+planted: ## Plant known bugs, one at a time, and demand that a test catches each; ALL=1 tries every catcher; SHARE=k/3 a third
+	go run ./test/planted $(if $(ALL),-all,-simulate '^($(QUICK))$$') $(if $(SHARE),-share '$(SHARE)')
 
 .PHONY: model
 model: ## Search the models of the session protocol, of writes and of watches; TIME=10m for each search, STATES=n at most in one
@@ -125,6 +161,31 @@ disks: ## Run nodes on disks that fail, hang, lie and lose power, CUTS=40 times;
 		echo; echo '*** The tests of failing disks did NOT run: they need /dev/fuse and root.'; \
 	fi
 
+.PHONY: test-zk
+test-zk: ## Run ZooKeeper's clients, and random scripts, against nodes and a ZooKeeper; ZK='-first 61 -seeds 500': other scripts
+	@go test -tags e2e -count=1 -v -timeout 30m ./test/zk $(ZK) | grep -v '^=== '
+	@if [ -z "$${CI:-}" ]; then \
+		if ! [ -f /usr/share/java/zookeeper.jar ]; then \
+			echo; echo '*** The comparison with ZooKeeper did NOT run: there is none here (Debian: libzookeeper-java).'; \
+		fi; \
+		if ! [ -x /usr/lib/zookeeper/bin/cli_mt ]; then \
+			echo; echo '*** The command-line clients of ZooKeeper did NOT run: no cli_mt here (Debian: zookeeper-bin).'; \
+		fi; \
+		if ! /usr/bin/python3 -c 'import kazoo, pytest, mock, objgraph' 2>/dev/null; then \
+			echo; echo '*** The tests of kazoo did NOT run (Debian: python3-kazoo, -pytest, -mock, -objgraph).'; \
+		fi; \
+	fi
+
+.PHONY: test-ui
+test-ui: ## Drive the console with a headless Chromium, and holdfast top in tmux, over three real nodes; a module of its own
+	go -C test/ui test -count=1 -timeout 15m ./...
+	@if [ -z "$${CI:-}" ] && ! command -v chromium-headless-shell >/dev/null && ! command -v chromium >/dev/null; then \
+		echo; echo '*** The tests of the console in a browser did NOT run: there is none here (Debian: chromium-headless-shell).'; \
+	fi
+	@if [ -z "$${CI:-}" ] && ! command -v tmux >/dev/null; then \
+		echo; echo '*** The test of holdfast top did NOT run: there is no tmux here (Debian: tmux).'; \
+	fi
+
 .PHONY: e2e
 e2e: images before ## Run the tests with containers: real processes, disks and partitions; E2E=full takes no short cuts
 	@mkdir -p bin
@@ -138,6 +199,7 @@ proof: ## Run everything, long: SOAK=20000 seeds, 1,000 power cuts, all catchers
 	$(MAKE) model TIME=30s STATES=40000000
 	$(MAKE) planted ALL=1
 	$(MAKE) e2e E2E=full
+	$(MAKE) release-check COLD=1
 	$(MAKE) disks CUTS=1000
 	$(MAKE) fuzz TIME=1m
 	$(MAKE) soak SEEDS=$(SOAK)
@@ -200,6 +262,7 @@ check: .bin/golangci-lint .bin/buf lint generate ## Check format, lint, generate
 	go mod tidy -diff
 	go -C tools mod tidy -diff
 	go -C test/deploy mod tidy -diff
+	go -C test/ui mod tidy -diff
 
 # ---- containers
 

@@ -52,6 +52,7 @@ func ClientPort() Table {
 		holdfastv1.TreeService_Sync_FullMethodName, holdfastv1.TreeService_Watch_FullMethodName)
 	t.need(Reader,
 		holdfastv1.SessionService_ListSessions_FullMethodName, holdfastv1.SessionService_WatchSessions_FullMethodName,
+		holdfastv1.ClusterService_ListConnections_FullMethodName,
 		holdfastv1.AdminService_ExplainSession_FullMethodName, holdfastv1.AdminService_ListDeaths_FullMethodName)
 	// What operators do: each row has an act.
 	t[holdfastv1.AdminService_KillSessions_FullMethodName] = Call{Needs: Operator, Act: "kill sessions"}
@@ -61,6 +62,11 @@ func ClientPort() Table {
 	t[holdfastv1.AdminService_FreezeExpiry_FullMethodName] = Call{Needs: Operator, Act: "freeze expiry"}
 	t[holdfastv1.AdminService_ThawExpiry_FullMethodName] = Call{Needs: Operator, Act: "thaw expiry"}
 	t[holdfastv1.ClusterService_RaiseFeatureLevel_FullMethodName] = Call{Needs: Admin, Act: "raise feature level"}
+	t[holdfastv1.ClusterService_AddMember_FullMethodName] = Call{Needs: Admin, Act: "add member"}
+	t[holdfastv1.ClusterService_PromoteMember_FullMethodName] = Call{Needs: Admin, Act: "promote member"}
+	t[holdfastv1.ClusterService_DemoteMember_FullMethodName] = Call{Needs: Admin, Act: "demote member"}
+	t[holdfastv1.ClusterService_RemoveMember_FullMethodName] = Call{Needs: Admin, Act: "remove member"}
+	t[holdfastv1.ClusterService_TransferLeadership_FullMethodName] = Call{Needs: Operator, Act: "transfer leadership"}
 	t[holdfastv1.ClusterService_TakeSnapshot_FullMethodName] = Call{Needs: Admin, Act: "take snapshot"}
 	return t
 }

@@ -79,6 +79,7 @@ func startExamples() {
 	check(err)
 	cfg, free := config.Default(), freeAddresses(4)
 	cfg.Node, cfg.DataDir = 1, dir
+	cfg.Gate.Room.DiskLimit = 0 // the disk of this machine is not the test's
 	cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = free[0], free[1], free[2], free[3]
 	cfg.Peers = []config.Peer{{Node: 1, Client: cfg.Listen.Client, Raft: cfg.Listen.Raft, Peer: cfg.Listen.Peer}}
 	n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Version: "examples"})

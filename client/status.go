@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"holdfast/client/internal/unary"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -53,6 +54,9 @@ type Status struct {
 	Drain *Drain
 	// Freezing is nil while the cluster is not frozen, as far as the node knows.
 	Freezing *Freezing
+	// Turnover is what the node has applied since its process began: two answers tell rates. All is 0 for a node of a
+	// release that does not tell.
+	Turnover session.Turnover
 }
 
 // Upgrade says what a node's release can do beyond its cluster. Offers and HeldBackBy come from the leader alone.
@@ -62,6 +66,18 @@ type Upgrade struct {
 	Offers  []session.Offer
 	// HeldBackBy says why the cluster has not the level that the node offers, one reason a text.
 	HeldBackBy []string
+}
+
+// Outranks reports whether the node of s knows more of its cluster than another: a leader, in a higher term, or more of
+// the log.
+func Outranks(s, other *Status) bool {
+	if knows := s.Leader != 0; knows != (other.Leader != 0) {
+		return knows
+	}
+	if s.Term != other.Term {
+		return s.Term > other.Term
+	}
+	return s.AppliedIndex > other.AppliedIndex
 }
 
 // Status asks the node at endpoint, host:port, and no other node, once. The endpoint need not be one of the client's
@@ -95,8 +111,15 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 		Version: answer.GetVersion(), FeatureLevel: answer.GetFeatureLevel(),
 		TreeEntries: answer.GetTreeEntries(), TreeEphemerals: answer.GetTreeEphemerals(),
 		TreeBytes: answer.GetTreeBytes(), Watches: answer.GetWatches(), Upgrade: upgradeFrom(answer),
-		Drain: drainFrom(answer.GetDrain()), Freezing: freezing,
+		Drain: drainFrom(answer.GetDrain()), Freezing: freezing, Turnover: turnoverFrom(answer.GetTurnover()),
 	}, nil
+}
+
+func turnoverFrom(t *holdfastv1.Turnover) session.Turnover {
+	return session.Turnover{
+		Opens: t.GetOpens(), Moves: t.GetMoves(), Closes: t.GetCloses(), Expiries: t.GetExpiries(), Kills: t.GetKills(),
+		TreeWrites: t.GetTreeWrites(),
+	}
 }
 
 func upgradeFrom(answer *holdfastv1.GetStatusResponse) Upgrade {
@@ -149,19 +172,34 @@ type Member struct {
 	Voter, Leader            bool
 	ClientAddress            string
 	RaftAddress, PeerAddress string
+	// Observer says that the member is to have no vote, Leaving that it is being removed.
+	Observer, Leaving bool
 }
 
 // Members returns the members of the cluster, as the newest configuration that the answering node knows lists them. It
 // asks one server after the other until ctx ends. Safe for concurrent use.
 func (c *Client) Members(ctx context.Context) ([]Member, error) {
+	return c.membersFrom(ctx, c.nodes.Any, &holdfastv1.ListMembersRequest{})
+}
+
+// MembersOfLeader is [Client.Members] as the leader lists them: a node that was removed may list itself for ever,
+// because Raft sends it nothing any more. It looks for the leader until ctx ends. Safe for concurrent use.
+func (c *Client) MembersOfLeader(ctx context.Context) ([]Member, error) {
+	return c.membersFrom(ctx, c.nodes.Leader, &holdfastv1.ListMembersRequest{FromLeader: true})
+}
+
+func (c *Client) membersFrom(ctx context.Context, ask func(context.Context, unary.Call) error,
+	req *holdfastv1.ListMembersRequest,
+) ([]Member, error) {
 	var members []Member
-	err := c.nodes.Any(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
-		answer, err := holdfastv1.NewClusterServiceClient(cc).ListMembers(ctx, &holdfastv1.ListMembersRequest{})
+	err := ask(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+		answer, err := holdfastv1.NewClusterServiceClient(cc).ListMembers(ctx, req)
 		members = make([]Member, 0, len(answer.GetMembers()))
 		for _, m := range answer.GetMembers() {
 			members = append(members, Member{
 				Node: session.Node(m.GetId()), Voter: m.GetVoter(), Leader: m.GetLeader(),
 				ClientAddress: m.GetClientAddress(), RaftAddress: m.GetRaftAddress(), PeerAddress: m.GetPeerAddress(),
+				Observer: m.GetObserver(), Leaving: m.GetLeaving(),
 			})
 		}
 		return err

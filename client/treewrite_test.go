@@ -124,6 +124,47 @@ func TestX4WritesAreSentAgainAfterAMove(t *testing.T) {
 	})
 }
 
+// X4: OUTCOME_UNKNOWN says that a number is taken only if the state had it when the attachment began. A node says it,
+// too, of writes that it sent before the attachment ended, if it was restored since. Such a write is sent again after a
+// resume: if its number is free and the client leaves it out, no other can follow.
+func TestX4AnUnknownOutcomeLeavesTheNumberFree(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		in := s.Tree()
+		mustCreate(t, in, "/a", CreateOptions{})
+		writes, bothSent := 0, make(chan struct{})
+		c.node(1).answer(func(kind string) error {
+			if kind != "write" {
+				return nil
+			}
+			<-bothSent
+			if writes++; writes <= 2 {
+				return session.ErrOutcomeUnknown
+			}
+			return nil
+		})
+		c.node(1).record()
+		var all sync.WaitGroup
+		for _, path := range []string{"/b", "/c"} {
+			all.Go(func() {
+				if _, err := in.Create(t.Context(), path, nil, CreateOptions{}); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(bothSent)
+		all.Wait()
+		wantStrings(t, c.node(1).record(), "0s write 2 acked 1", "0s write 3 acked 1",
+			"0s resume "+s.ID().String()+" attempt 1", "0s write 2 acked 1", "0s write 3 acked 1")
+		mustCreate(t, in, "/d", CreateOptions{})
+		if got, want := c.taken(), "1 void false, 2 void false, 3 void false, 4 void false"; got != want {
+			t.Errorf("numbers were taken: %s, want %s", got, want)
+		}
+	})
+}
+
 // X6: a caller that gives up hears that the outcome is unknown, and a void goes out. A write that was never sent has no
 // effect.
 func TestX6GivingUp(t *testing.T) {

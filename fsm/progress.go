@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/tidwall/btree"
+
+	"holdfast/session"
 )
 
 // progress is what the rest of the node may know of how far the state has come. It moves only after the observers have
@@ -13,6 +15,7 @@ import (
 type progress struct {
 	index      atomic.Uint64
 	attachment atomic.Uint64
+	usedUp     sharedNumbers
 
 	mu      sync.Mutex
 	waiting btree.Map[uint64, *waiters] // by the index that they wait for; guarded by mu
@@ -24,10 +27,26 @@ type waiters struct {
 	count   int // guarded by progress.mu
 }
 
-// publish shows index and attachment, and wakes the calls that wait for index or less.
-func (p *progress) publish(index, attachment uint64) {
+// numbers are numbers of nodes, one bit each.
+type numbers [4]uint64
+
+// sharedNumbers are numbers that are read without a lock.
+type sharedNumbers [4]atomic.Uint64
+
+func (s *sharedNumbers) store(n numbers) {
+	for i := range s {
+		s[i].Store(n[i])
+	}
+}
+
+func (s *sharedNumbers) has(node session.Node) bool { return s[node/64].Load()>>(node%64)&1 == 1 }
+
+// publish shows index and attachment, and which node numbers are used up, and wakes the calls that wait for index or
+// less.
+func (p *progress) publish(index, attachment uint64, usedUp numbers) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.usedUp.store(usedUp)
 	// The attachment goes first: a call that waited for the index must find the attachment.
 	p.attachment.Store(attachment)
 	p.index.Store(index)

@@ -115,6 +115,10 @@ func (s *State) Room(c session.Command) error {
 // It takes no lock.
 func (s *State) Attachment() uint64 { return s.progress.attachment.Load() }
 
+// UsedUp reports whether no session can get an id of a node number any more: the node was removed (I7, J3). It takes no
+// lock.
+func (s *State) UsedUp(node session.Node) bool { return s.progress.usedUp.has(node) }
+
 // AppliedIndex returns the index of the newest command or configuration entry that has been applied and told to all
 // observers, or of a newer restored snapshot. It takes no lock.
 func (s *State) AppliedIndex() uint64 { return s.progress.index.Load() }

@@ -44,7 +44,7 @@ func (s *State) Restore(from io.ReadCloser) error {
 	s.digests = [digestRing]digestAt{}
 	s.show(v.index)
 	s.remember(v.index)
-	now, observers, treeObservers := s.tables.shown, s.observers, s.treeObservers
+	now, observers, treeObservers, usedUp := s.tables.shown, s.observers, s.treeObservers, s.tables.usedUp
 	s.mu.Unlock()
 
 	for _, o := range observers {
@@ -53,7 +53,7 @@ func (s *State) Restore(from io.ReadCloser) error {
 	for _, o := range treeObservers {
 		o.RestoredTree(now)
 	}
-	s.progress.publish(v.index, v.tables.attachment)
+	s.progress.publish(v.index, v.tables.attachment, usedUp)
 	s.logger.Info("snapshot restored", "index", v.index, "sessions", v.tables.sessions.size())
 	return nil
 }

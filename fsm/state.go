@@ -138,7 +138,7 @@ func (s *State) Apply(l *raft.Log) any {
 	s.show(l.Index)
 	s.remember(l.Index)
 	now, observers, attachment := s.tables.shown, s.observers, s.tables.attachment
-	treeObservers := s.treeObservers
+	treeObservers, usedUp := s.treeObservers, s.tables.usedUp
 	s.during.Store(nil) // before the entry is told to anybody: what it did must be seen by then
 	s.mu.Unlock()
 
@@ -150,7 +150,7 @@ func (s *State) Apply(l *raft.Log) any {
 			o.AppliedTree(now, at.tree.changes, at.tree.wrote)
 		}
 	}
-	s.progress.publish(l.Index, attachment)
+	s.progress.publish(l.Index, attachment, usedUp)
 	return results
 }
 
@@ -229,13 +229,14 @@ func (s *State) StoreConfiguration(index uint64, _ raft.Configuration) {
 	s.show(index)
 	s.remember(index)
 	now, treeObservers, attachment := s.tables.shown, s.treeObservers, s.tables.attachment
+	usedUp := s.tables.usedUp
 	s.mu.Unlock()
 	if now != nil {
 		for _, o := range treeObservers {
 			o.AppliedTree(now, nil, nil)
 		}
 	}
-	s.progress.publish(index, attachment)
+	s.progress.publish(index, attachment, usedUp)
 }
 
 // remember notes the digest at index, and that the state shows this index. The caller holds mu, or is New.

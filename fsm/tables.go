@@ -11,6 +11,8 @@ type tables struct {
 	sessions sessions
 	// marks are the highest ids ever used, by node number (I7).
 	marks [session.MaxNode + 1]session.ID
+	// usedUp are the node numbers whose highest id is the last one there is. It follows from marks.
+	usedUp numbers
 	// attachment is the newest attachment: it counts opens, moves and upgrades (M1).
 	attachment uint64
 	// key is the cluster key, zero while the cluster has none.
@@ -130,6 +132,9 @@ func (t *tables) setMark(mark session.ID) {
 		t.remove(canonicalMark(t.scratch, old))
 	}
 	t.marks[node] = mark
+	if (mark + 1).Node() != node {
+		t.usedUp[node/64] |= 1 << (node % 64)
+	}
 	t.add(canonicalMark(t.scratch, mark))
 }
 

@@ -37,10 +37,10 @@ type expirer struct {
 	tree *Tree
 
 	// wants are the latest due time on a due list and the first bucket of the queues.
-	wants wants
-	// owners marks the owners of sessions that stayed on the due lists. seen is their state at that moment.
-	owners [len(ownerStates{})]bool
-	seen   *ownerStates
+	wants  wants
+	owners ownerMarks
+	// seen are the states of the owners in owners.waiting when their sessions stayed.
+	seen *ownerStates
 	// more says that sessions may expire that no entry had room for.
 	more bool
 	// first is the shard with which the next batch begins.
@@ -52,9 +52,14 @@ type expirer struct {
 	flying struct{ commands, sessions atomic.Int32 }
 }
 
+// ownerMarks marks owners: waiting those of sessions that stayed on the due lists, held those for whose loss sessions
+// were filed later than they come due once the owner is back.
+type ownerMarks struct{ waiting, held [len(ownerStates{})]bool }
+
 // poll moves what has come due to the due lists, and proposes to end the sessions that may expire now.
 func (x *expirer) poll() {
 	now, states := x.heartbeats.owners()
+	x.hasten(now, states)
 	if x.sift(now, states) == 0 && !x.more && !x.turned(states) {
 		return
 	}
@@ -79,7 +84,7 @@ func (x *expirer) poll() {
 func (x *expirer) sift(now time.Duration, states *ownerStates) int {
 	due := 0
 	later := func(it *item) time.Duration {
-		at, _ := x.due(it, now, states)
+		at, _ := x.filed(it, now, states)
 		return at
 	}
 	x.wants.filed = false
@@ -95,9 +100,44 @@ func (x *expirer) sift(now time.Duration, states *ownerStates) int {
 	return due
 }
 
+// filed is due for a session that is filed again if it comes due later than now. It notes whether it does for the loss
+// of its owner.
+func (x *expirer) filed(it *item, now time.Duration, states *ownerStates) (due, earned time.Duration) {
+	due, earned = x.due(it, now, states)
+	if due > now && states[it.Value.owner].holds(it) {
+		x.owners.held[it.Value.owner] = true
+	}
+	return due, earned
+}
+
+// hasten files the sessions of owners again that are no longer lost: for their loss, sessions were filed as late as a
+// timeout after it, and they come due as if it had not been (E1).
+func (x *expirer) hasten(now time.Duration, states *ownerStates) {
+	var back [len(ownerStates{})]bool
+	for owner, held := range x.owners.held {
+		back[owner] = held && !states[owner].lost
+		x.owners.held[owner] = held && states[owner].lost
+	}
+	if !slices.Contains(back[:], true) {
+		return
+	}
+	for i := range x.registry.shards {
+		s := &x.registry.shards[i]
+		s.mu.Lock()
+		s.queue.Hasten(func(it *item) (time.Duration, bool) {
+			if !back[it.Value.owner] {
+				return 0, false
+			}
+			at, _ := x.due(it, now, states)
+			return at, true
+		})
+		s.mu.Unlock()
+	}
+}
+
 // turned reports whether the state has changed of an owner for whose sessions the due lists wait.
 func (x *expirer) turned(states *ownerStates) bool {
-	for owner, waiting := range x.owners {
+	for owner, waiting := range x.owners.waiting {
 		if waiting && x.seen[owner] != states[owner] {
 			return true
 		}
@@ -112,15 +152,15 @@ func (x *expirer) turned(states *ownerStates) bool {
 // The batch is in the order of the ids, so that the state finds neighbours together. Its sessions end in one entry, so
 // none of them ends before another.
 func (x *expirer) take(now time.Duration, states *ownerStates, limit int) (batch []session.Closing, weight int) {
-	clear(x.owners[:])
+	clear(x.owners.waiting[:])
 	x.wants.round, x.more, x.late = never, false, x.late[:0]
 	judge := func(it *item) (time.Duration, session.Verdict) {
-		due, earned := x.due(it, now, states)
+		due, earned := x.filed(it, now, states)
 		switch {
 		case due > now:
 			return due, session.Keep
 		case due > states[it.Value.owner].horizon:
-			x.owners[it.Value.owner] = true
+			x.owners.waiting[it.Value.owner] = true
 			x.wants.round = max(x.wants.round, due)
 			return due, session.Keep
 		case len(batch) == limit:

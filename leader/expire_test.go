@@ -191,6 +191,20 @@ func TestE1FirstEnd(t *testing.T) {
 	})
 }
 
+// E1: an owner that was lost for a moment holds no session by it, also none that the queue came to meanwhile.
+func TestE1ALossThatEnds(t *testing.T) {
+	trio(t, func(w *world) {
+		w.has(5, 3)
+		m := w.join(3, touching(7, session.Touch{ID: 5})) // at 3 s
+		defer w.run()()
+		w.at(4200 * ms)
+		m.cut()
+		w.at(4400 * ms) // at 4.25 s the queue comes to the session: with its owner lost it is due at 8.2 s
+		w.join(3, prompt)
+		w.expires(7250*ms, 5)
+	})
+}
+
 // E1: an answer ends the silence; the next silence begins at its own first moment.
 func TestE1SilenceEnds(t *testing.T) {
 	trio(t, func(w *world) {

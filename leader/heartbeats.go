@@ -70,6 +70,7 @@ func newHeartbeats(cfg *Config, term *term, view View, stats *counters, wake sig
 		turned: make(chan struct{}),
 	}
 	h.rounds = newRounds(cfg.Term, h.pace, cfg.After)
+	h.rounds.leads = cfg.Node
 	members := view.Members()
 	h.rounds.configure(members, view.LastIndex(), 0)
 	return h
@@ -283,7 +284,7 @@ func (h *heartbeats) send(s *stream) *session.Heartbeat {
 	return &session.Heartbeat{
 		Round: r.n, Good: h.rounds.good.number(), Confirmed: h.rounds.confirmed(s),
 		VotesFrom: h.rounds.votesFrom(s, now), Compare: h.rounds.comparison.index, Compared: h.rounds.comparison.found,
-		Interval: h.pace.interval(), Aside: h.rounds.aside(now),
+		Interval: h.pace.interval(), Aside: h.rounds.aside(now), FullDisks: h.rounds.fullDisks(now),
 	}
 }
 

@@ -42,8 +42,9 @@ type member struct {
 type applied struct {
 	index  uint64
 	digest session.StateDigest
-	// draining says that the node is being drained, by its newest answer on the stream (Q2).
-	draining bool
+	// draining says that the node is being drained, full that its disk is full (O5), each by its newest answer on the
+	// stream (Q2).
+	draining, full bool
 }
 
 // replace moves the member to another directory: streams and answers begin anew, and no answer of the former directory
@@ -63,7 +64,7 @@ func (m *member) begin(s *stream, now time.Duration) *stream {
 		m.end(now)
 	}
 	m.stream, m.hello = s, s.hello
-	m.told.digest, m.told.draining = session.StateDigest{}, false // the stream may be another process's, with other memory
+	m.told = applied{index: m.told.index} // the stream may be another process's, with other memory
 	return old
 }
 

@@ -47,6 +47,8 @@ type ownerState struct {
 	// lost says that the owner is lost, and silent since when it is silent.
 	lost   bool
 	silent time.Duration
+	// back is what V of a lost owner is once it answers again.
+	back time.Duration
 	// horizon is when the newest round began that lets the owner's sessions expire: those that were due by then (E2).
 	horizon time.Duration
 }
@@ -65,6 +67,7 @@ func (r *rounds) owners(now, heard time.Duration) *ownerStates {
 		w.vouches, w.stalls = max(w.vouches, m.started), m.stalls.known
 		if r.lost(m, now) {
 			w.vouches = max(w.vouches, m.silent)
+			w.back = max(heard, m.started)
 			w.lost, w.silent = true, max(m.silent, 0)
 		} else {
 			w.horizon = min(w.horizon, m.answered.moment())
@@ -76,6 +79,12 @@ func (r *rounds) owners(now, heard time.Duration) *ownerStates {
 // due returns when a session comes due (E1).
 func (w *ownerStates) due(it *item) time.Duration {
 	return w[it.Value.owner].due(it.Deadline(), it.Value.timeout())
+}
+
+// holds reports whether a session comes due later because its owner is lost. It comes due earlier again when the owner
+// answers.
+func (w *ownerState) holds(it *item) bool {
+	return w.lost && w.vouches > w.back && w.vouches+it.Value.timeout() > it.Deadline()
 }
 
 // plain is due without the stalls of the owner.

@@ -66,6 +66,32 @@ func (r *rounds) aside(now time.Duration) (a session.Aside) {
 	return a
 }
 
+// fullDisks returns the voters whose full disks have every node refuse what adds to the log, by node: the leader's, and
+// those that are needed for a quorum (O5). A minority of followers with full disks stops nobody but their own clients.
+// Right after an election a voter that has not answered yet counts as one with room.
+func (r *rounds) fullDisks(now time.Duration) []session.Node {
+	young := now < asideAfter*r.pace.interval()
+	var full []session.Node
+	voters, room, leaderFull := 0, 0, false
+	for node, m := range r.members {
+		switch {
+		case !m.present || !m.voter:
+			continue
+		case m.told.full && r.hears(m, now):
+			full = append(full, node)
+			leaderFull = leaderFull || node == r.leads
+		case r.hears(m, now), young && m.answered == nil:
+			room++
+		}
+		voters++
+	}
+	if !leaderFull && room > voters/2 {
+		return nil
+	}
+	slices.Sort(full)
+	return full
+}
+
 // hears reports whether a member can be counted on at now. A node whose process ended has no stream, and one that
 // freezes owes an answer. The accountable clock stands while no round is good: then no member falls silent by it.
 func (r *rounds) hears(m *member, now time.Duration) bool {

@@ -46,8 +46,10 @@ func (r *round) moment() time.Duration {
 // rounds is the pure part of R1-R4, E1, E2, S1 and T6: which member was sent which heartbeat, which it has answered,
 // and what follows. Callers pass readings of the accountable clock. Not safe for concurrent use.
 type rounds struct {
-	term uint64
-	pace *pace
+	// leads is the leader's node, term its term.
+	leads session.Node
+	term  uint64
+	pace  *pace
 	// after is the newest round of an earlier tracker of the term.
 	after uint64
 	// newest is the newest round that has begun, good the newest good round; nil before the first.
@@ -157,7 +159,7 @@ func (r *rounds) answer(s *stream, a *session.Answer, now time.Duration) {
 	if a.Term <= r.term {
 		m.affirmed = m.sent
 	}
-	m.told.index, m.told.draining = max(m.told.index, a.Applied), a.Draining
+	m.told.index, m.told.draining, m.told.full = max(m.told.index, a.Applied), a.Draining, a.FullDisk
 	if a.Digest.Index != 0 && a.Digest.Index == r.comparison.index {
 		m.told.digest = a.Digest
 	}

@@ -26,6 +26,8 @@ type answerer struct {
 	view  View
 	log   *answerLog
 	drain *drainer
+	// full reports whether the node's disk is full (O5); nil: it is not.
+	full func() bool
 
 	// touches, sorted and packed are kept for their room.
 	touches []taken
@@ -54,6 +56,7 @@ func (w *answerer) answer(beat *session.Heartbeat, all bool) error {
 		touches = touches[n:]
 		a.Round, a.Attachment, a.Last = beat.Round, h, len(touches) == 0
 		a.Applied, a.Digest, a.Draining = w.view.AppliedIndex(), digest, w.drain.on()
+		a.FullDisk = w.full != nil && w.full()
 		if err := w.link.Send(session.LearnerMessage{Answer: a}); err != nil {
 			return err
 		}

@@ -26,6 +26,9 @@ type heartbeats struct {
 	level atomic.Uint32
 	// aside are the members to which no client is sent, as the newest heartbeat told; nil before the first.
 	aside atomic.Pointer[session.Aside]
+	// full are the voters whose full disks have every node refuse what adds to the log, as the newest heartbeat of the
+	// present leader told; nil for none (O5).
+	full atomic.Pointer[[]session.Node]
 
 	mu sync.Mutex
 	// attachment is the highest attachment that the present leader has applied; 0 without a leader (M3). guarded by mu
@@ -58,6 +61,7 @@ func (h *heartbeats) hear(term uint64, beat *session.Heartbeat) bool {
 	h.attachment = max(h.attachment, beat.Attachment)
 	h.votesFrom = beat.VotesFrom
 	h.aside.Store(&beat.Aside)
+	h.full.Store(&beat.FullDisks)
 	h.target.note(reached{h.attachment, beat.Compare}, now, h.interval())
 	h.committed.heard(beat.Committed, now.Sub(h.base))
 	if beat.Good == 0 || term < h.term || term == h.term && beat.Good <= h.round {
@@ -80,6 +84,15 @@ func (h *heartbeats) forgetLeader() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.attachment, h.target = 0, catchUp{}
+	h.full.Store(nil)
+}
+
+// fullDisks returns the voters whose full disks have every node refuse (O5). It takes no lock.
+func (h *heartbeats) fullDisks() []session.Node {
+	if full := h.full.Load(); full != nil {
+		return *full
+	}
+	return nil
 }
 
 // follow sets the interval that counts: the leader's, or this node's own when the leader tells none (R1).

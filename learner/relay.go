@@ -56,6 +56,7 @@ func newRelay(s *Server, link Link) (*relay, error) {
 		beats:   make(chan session.Heartbeat, 1),
 		answerer: &answerer{
 			link: link, table: s.table, clock: s.clock, view: s.view, log: &answerLog{}, drain: &s.standing.drain,
+			full: s.cfg.FullDisk,
 		},
 		calls:     newCalls(),
 		forwarder: newForwarder(s, link),

@@ -67,6 +67,9 @@ type Config struct {
 	LaggingWait time.Duration
 	// Try returns the client addresses of the other nodes, for clients in jeopardy. Safe for concurrent use.
 	Try func() []string
+	// FullDisk, when set, reports whether the node's disk is full (O5). It must be safe for concurrent use and return at
+	// once.
+	FullDisk func() bool
 	// Forwards, when set, is told of the streams on which [Server.Forward] sends writes, in the place of the server's own
 	// queue of writes.
 	Forwards ForwardEvents
@@ -159,7 +162,10 @@ func (s *Server) Run(ctx context.Context) error {
 	wg.Go(func() { s.wait.queue.run(ctx) })
 	wg.Go(func() { s.tree.Run(ctx) })
 	if s.cfg.Local {
-		wg.Go(func() { s.ids.run(ctx, s.cfg.Interval, s.cfg.Logger, s.claimBlock) })
+		claim := func(ctx context.Context) (session.ID, error) {
+			return s.AllocateIDs(ctx, session.ClaimRequest{MS: session.MS(s.cfg.Clock()), Count: session.MaxClaim})
+		}
+		wg.Go(func() { s.ids.run(ctx, s.cfg.Interval, s.cfg.Logger, claim) })
 		wg.Go(func() { s.upgrades.run(ctx) })
 	}
 	s.standing.begin(s.clock.look())
@@ -181,11 +187,6 @@ func (s *Server) Run(ctx context.Context) error {
 		s.clients.judge(now)
 		s.locals.expire(now)
 	}
-}
-
-// claimBlock claims ids for local sessions.
-func (s *Server) claimBlock(ctx context.Context) (session.ID, error) {
-	return s.AllocateIDs(ctx, session.ClaimRequest{MS: session.MS(s.cfg.Clock()), Count: session.MaxClaim})
 }
 
 // heard takes in a heartbeat of the leader that is followed (R1, M3, S4).
@@ -348,6 +349,10 @@ type Stats struct {
 	// Watches of the tree that connections have.
 	Watches int
 }
+
+// FullDisks returns the voters whose full disks have every node refuse what adds to the log, as the present leader says
+// (O5); none without a leader. They must not be changed. It takes no lock.
+func (s *Server) FullDisks() []session.Node { return s.beats.fullDisks() }
 
 // LocalUsage returns how much the local sessions take of what the capacity bounds.
 func (s *Server) LocalUsage() session.Usage { return s.local.used() }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/transport/raftnet"
 )
@@ -44,8 +45,7 @@ type admission struct {
 	others []session.Node
 	about
 
-	// in is set together with founders, for readers that take no lock.
-	in atomic.Bool
+	flags
 
 	mu sync.Mutex
 	// founders are set when the node is admitted, and not changed then. guarded by mu
@@ -93,6 +93,8 @@ type levels struct {
 type about struct {
 	// names returns the directory of a node in Raft's newest configuration, 0 when it names none.
 	names func(session.Node) raftnet.Directory
+	// roster knows the nodes that are not among others.
+	roster *roster
 	// term returns the Raft term of this node.
 	term func() uint64
 	// stream returns the newest stream that this node has opened to a leader (T6).
@@ -102,6 +104,15 @@ type about struct {
 	// offers is the newest feature level that this node can have, needs returns the cluster's (W8).
 	offers uint32
 	needs  func() uint32
+}
+
+// flags are for readers that take no lock.
+type flags struct {
+	// in is set together with founders. removed says that another node of the cluster has said that this one was removed
+	// for good, drained that nobody has to be waited for at this node.
+	in, removed, drained atomic.Bool
+	// joins says that this node founds no cluster (J2). It does not change once the node runs.
+	joins bool
 }
 
 // asking is a node that asks to be taken in.
@@ -125,6 +136,12 @@ type meeting struct {
 	// Stranger says in an answer that the asking node is not among the peers of the answering node. A node answers only
 	// peers and members, so that the asking node is then a member. Older releases answer any node.
 	Stranger bool `json:"stranger,omitempty"`
+	// Members are the members of the newest configuration, in an answer to a node that waits: it may not know all of them.
+	Members []config.Peer `json:"members,omitempty"`
+	// Drained says in an answer that nobody has to be waited for at the answering node, Gone that the asking node was
+	// removed for good.
+	Drained bool `json:"drained,omitempty"`
+	Gone    bool `json:"gone,omitempty"`
 	// Applied is the newest entry that the asking node has applied.
 	Applied uint64 `json:"applied,omitempty"`
 	// Term is the Raft term of the answering node. Older releases send none.
@@ -147,6 +164,7 @@ func newAdmission(self session.Node, mine raftnet.Directory, founders directorie
 		self: self, mine: mine, others: others, founders: founders,
 		about: about{
 			names:  func(session.Node) raftnet.Directory { return 0 },
+			roster: &roster{},
 			term:   func() uint64 { return 0 },
 			stream: func() session.Hello { return session.Hello{} },
 
@@ -184,6 +202,11 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 		return nil
 	}
 	named, term, newest, needs := a.names(from), a.term(), a.stream(), a.needs()
+	var members []config.Peer
+	if !m.Admitted && len(a.roster.servers()) > 0 {
+		members = a.roster.members()
+	}
+	known, gone, drained := a.knowsNode(from), a.roster.was(from), a.drained.Load()
 	a.agreement.heard(from, m.Settings)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -196,9 +219,14 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 		a.asked[from] = asking{directory, m.Applied, m.Offers, time.Now()}
 	}
 	return a.say(meeting{
-		Member: named == directory && directory != 0, Stranger: !slices.Contains(a.others, from),
+		Member: named == directory && directory != 0, Stranger: !known, Members: members, Gone: gone, Drained: drained,
 		Term: term, Incarnation: newest.Incarnation, Stream: newest.Stream, Needs: needs,
 	})
+}
+
+// knowsNode reports whether a node is one of the others, or a member. Called without mu.
+func (a *admission) knowsNode(node session.Node) bool {
+	return slices.Contains(a.others, node) || a.roster.knows(node)
 }
 
 // stranger notes and reports whether both nodes take part, and in different clusters of the same id. Founders are drawn
@@ -258,22 +286,29 @@ func (a *admission) news() <-chan struct{} {
 	return a.changed
 }
 
+// hearMembers takes the members that a node which takes part has named. Called without mu.
+func (a *admission) hearMembers(m *meeting) {
+	if m.Admitted {
+		a.roster.hear(m.Members)
+	}
+}
+
 // learn takes the answer of a node to a request that was made from a view. It returns the cluster's founders when this
 // node is to be admitted: the caller writes them to disk, and then calls settled.
 func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	from := met.Node
 	var m meeting
-	if err := json.Unmarshal(met.Answer, &m); err != nil {
+	if err := json.Unmarshal(met.Answer, &m); err != nil || !a.knowsNode(from) {
 		return nil
 	}
+	a.hearMembers(&m)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !slices.Contains(a.others, from) {
-		return nil
-	}
 	a.told = max(a.told, min(m.Term, raftnet.FarTerm))
 	a.agreement.heard(from, m.Settings)
-	a.stranger(from, &m)
+	if !a.stranger(from, &m) && m.Gone && m.Admitted && a.founders != nil {
+		a.removed.Store(true)
+	}
 	if a.founders != nil || a.settling {
 		return nil
 	}
@@ -311,7 +346,7 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 			"node %d knows node %d on another data directory (%v): this node takes part again once the leader has "+
 				"taken it in anew", from, a.self, m.Names[a.self],
 		)
-	case maps.Equal(m.Names, a.met):
+	case !a.joins && maps.Equal(m.Names, a.met):
 		a.agreed[from] = true
 		if len(a.agreed) == len(a.others) {
 			return a.settle(a.met, a.allOffer())
@@ -354,11 +389,11 @@ func (a *admission) settle(founders directories, level uint32) directories {
 	return maps.Clone(founders)
 }
 
-// alone returns the founders when this node has no peers to agree with, else nil.
+// alone returns the founders when this node has no peers to agree with and may found a cluster, else nil.
 func (a *admission) alone() directories {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.founders != nil || len(a.others) > 0 {
+	if a.founders != nil || a.joins || len(a.others) > 0 {
 		return nil
 	}
 	return a.settle(a.met, a.offers)
@@ -398,6 +433,10 @@ func (a *admission) check() error {
 		return nil
 	}
 	e := &waitsError{mine: a.mine, former: a.former}
+	if a.joins { // why the others do not greet it yet would send an operator to their peers
+		e.joins = a.self
+		return e
+	}
 	for _, node := range slices.Sorted(maps.Keys(a.waits)) {
 		e.why = append(e.why, a.waits[node])
 	}

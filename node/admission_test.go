@@ -266,6 +266,34 @@ func TestANodeAloneFoundsItsCluster(t *testing.T) {
 	}
 }
 
+// A node that is to join founds no cluster, neither alone nor with others that found one with it (J2).
+func TestJ2ANodeThatJoinsFoundsNoCluster(t *testing.T) {
+	a := newAdmission(4, 5, nil, nil)
+	a.joins = true
+	if got := a.alone(); got != nil {
+		t.Errorf("alone it founds %v", got)
+	}
+	for _, joins := range []bool{false, true} {
+		a, other := newAdmission(4, 5, nil, []session.Node{1}), newAdmission(1, 7, nil, []session.Node{4})
+		a.joins = joins
+		var founded directories
+		for range 3 { // both meet each other
+			question, view := other.ask(0)
+			other.learn(raftnet.Met{Node: 4, Directory: 5, Answer: a.answer(1, 7, question)}, view)
+			question, view = a.ask(0)
+			if got := a.learn(raftnet.Met{Node: 1, Directory: 7, Answer: other.answer(4, 5, question)}, view); got != nil {
+				founded = got
+			}
+		}
+		if (founded == nil) != joins {
+			t.Errorf("joins %v: it founds %v", joins, founded)
+		}
+		if err := a.check(); joins && !strings.Contains(err.Error(), "has run holdfast cluster add 4") {
+			t.Errorf("it says %q", err)
+		}
+	}
+}
+
 // Whatever is emptied, restarted, delayed and lost while a cluster is founded, there are never two sets of founders,
 // and no node is admitted as a founder on a directory that is none.
 func TestThereIsOneSetOfFounders(t *testing.T) {

@@ -22,7 +22,7 @@ type parts struct{ clients, handshakes, peers, http, zookeeper int }
 
 // defaultParts are the parts in a process with enough descriptors.
 func defaultParts(clients int) parts {
-	return parts{clients: clients, handshakes: 64, peers: 256, http: 64}
+	return parts{clients: clients, handshakes: 64, peers: 256, http: 320}
 }
 
 // within returns the parts of the ports when the process may open limit files. The node's own needs come first, then

@@ -25,7 +25,7 @@ import (
 func TestPartsOfTheDescriptors(t *testing.T) {
 	all := defaultParts(20_000)
 	for _, tt := range []struct{ limit, others, clients int }{
-		{1 << 20, 2, 20_000}, {20_000, 2, 20_000 - 64 - 24 - 64 - 256 - 64}, {
+		{1 << 20, 2, 20_000}, {20_000, 2, 20_000 - 64 - 24 - 64 - 256 - 320}, {
 			1024, 4, 1024 - 64 - 48 - 64 - 128 - 64,
 		}, {200, 2, 200 - 64 - 24 - 12 - 25 - 12},
 	} {

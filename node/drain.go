@@ -38,6 +38,8 @@ type drain struct {
 	handOver func(context.Context) error
 	peers    func() []leader.Peer
 	members  func() []clientport.Member
+	// observes reports whether the node is to have no vote.
+	observes func() bool
 	// changed is told that the node's health has another answer.
 	changed func()
 	// news wakes run.
@@ -124,6 +126,12 @@ func (d *drain) current() *draining {
 // on reports whether the node is being drained.
 func (d *drain) on() bool { return d.current() != nil }
 
+// isOver reports whether the node was drained, and nobody has to be waited for.
+func (d *drain) isOver() bool {
+	now := d.current()
+	return now != nil && now.isDone()
+}
+
 // status says how far the drain has come, nil without one.
 func (d *drain) status() *clientport.DrainStatus {
 	now := d.current()
@@ -140,7 +148,7 @@ func (d *drain) status() *clientport.DrainStatus {
 // leave drains the node because it stops, and returns when nobody has to be waited for, or nobody can take the clients,
 // or ctx or the node's time for it ends. There is no way back.
 func (d *drain) leave(ctx context.Context) {
-	if d.timeout == 0 || d.server.Ready() != nil || len(d.targets()) == 0 {
+	if d.timeout == 0 || d.ready() != nil || len(d.targets()) == 0 {
 		return
 	}
 	d.mu.Lock()
@@ -151,7 +159,7 @@ func (d *drain) leave(ctx context.Context) {
 	defer cancel()
 	ticker := d.pulse.Ticker(drainPass)
 	defer ticker.Stop()
-	for len(d.targets()) > 0 && d.server.Ready() == nil {
+	for len(d.targets()) > 0 && d.ready() == nil {
 		select {
 		case <-now.done:
 			return
@@ -165,9 +173,17 @@ func (d *drain) leave(ctx context.Context) {
 	}
 }
 
+// ready returns nil when the node serves.
+func (d *drain) ready() error {
+	if err := d.server.Ready(); !d.observes() || !errors.Is(err, learner.ErrNoVote) {
+		return err
+	}
+	return nil
+}
+
 // check says why the node should not be drained: the nodes that remain must be a quorum, and take the clients.
 func (d *drain) check() error {
-	if err := d.server.Ready(); err != nil {
+	if err := d.ready(); err != nil {
 		return &session.DrainRefusedError{Why: "it does not serve, and knows nothing of the others: " + err.Error()}
 	}
 	aside, _ := d.server.Aside()

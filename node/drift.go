@@ -21,8 +21,7 @@ func raftAddress(s raft.Server) string {
 }
 
 // drift says how Raft's newest configuration and this node's peers differ, and what to do; nothing while there is no
-// configuration. An operator changes peers, and Raft does not read them: without a report the operator would take the
-// peers for the members.
+// configuration. The log counts (J1): without a report the operator would take the peers for the members.
 func (r *roster) drift() []string {
 	members := map[session.Node]string{}
 	for _, s := range r.servers() {
@@ -33,15 +32,19 @@ func (r *roster) drift() []string {
 	if len(members) == 0 {
 		return nil
 	}
-	return differences(r.peers, members)
+	return differences(r.peers, members, r.was)
 }
 
 // differences compares peers with the addresses at which members were taken in: one text for each node that differs.
-func differences(peers []config.Peer, members map[session.Node]string) []string {
+// was reports whether a node was removed.
+func differences(peers []config.Peer, members map[session.Node]string, was func(session.Node) bool) []string {
 	var found []string
 	unnamed := maps.Clone(members)
 	for _, p := range peers {
 		switch address, member := members[p.Node]; {
+		case !member && was(p.Node):
+			found = append(found, fmt.Sprintf("node %d is among this node's peers, and was removed from the cluster for "+
+				"good: take it out of peers", p.Node))
 		case !member:
 			found = append(found, fmt.Sprintf("node %d is among this node's peers, at %s, but is not a member: start "+
 				"it on an empty data directory if it does not run yet", p.Node, p.Raft))
@@ -53,8 +56,8 @@ func differences(peers []config.Peer, members map[session.Node]string) []string 
 	}
 	for _, node := range slices.Sorted(maps.Keys(unnamed)) {
 		found = append(found, fmt.Sprintf("node %d is a member at %s, but not among this node's peers: "+
-			"add it there; a voter counts for the quorum whether it runs or not, and no member can be removed", node,
-			unnamed[node]))
+			"the log counts, so add it there; if it is gone for good, holdfast cluster remove %d: a voter counts for the "+
+			"quorum whether it runs or not", node, unnamed[node], node))
 	}
 	return found
 }

@@ -136,17 +136,21 @@ func TestDifferencesOfPeersAndMembers(t *testing.T) {
 	}{
 		"the same": {same, nil},
 		"no member": {
-			map[session.Node]string{1: "n1:7401", 3: "n3:7401"}, []string{"node 2 is among this node's peers"},
+			map[session.Node]string{1: "n1:7401", 3: "n3:7401"}, []string{"node 2 is among this node's peers, at n2:7401"},
+		},
+		"removed": {
+			map[session.Node]string{1: "n1:7401", 2: "n2:7401"},
+			[]string{"node 3 is among this node's peers, and was removed from the cluster for good: take it out of peers"},
 		},
 		"another place": {
 			map[session.Node]string{1: "x:1", 2: "n2:7401", 3: "n3:7401"}, []string{"node 1 was taken in at x:1"},
 		},
 		"no peers": {
 			map[session.Node]string{1: "n1:7401", 2: "n2:7401", 3: "n3:7401", 5: "n5:1", 4: "n4:1"},
-			[]string{"node 4 is a member at n4:1", "node 5 is a member at n5:1"},
+			[]string{"node 4 is a member at n4:1, but not among", "node 5 is a member at n5:1"},
 		},
 	} {
-		got := differences(peers, tt.members)
+		got := differences(peers, tt.members, func(n session.Node) bool { return n == 3 })
 		ok := len(got) == len(tt.want)
 		for i := range tt.want {
 			ok = ok && strings.HasPrefix(got[i], tt.want[i])

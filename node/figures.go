@@ -301,7 +301,7 @@ func ledMetrics() []metric {
 		counter("sessions_killed", "Replicated sessions that operators ended while this node led.",
 			func(f *figures) float64 { return float64(f.led.Killed) }),
 		counter("opens_refused_full", "Opens and upgrades that this node refused as the leader, because max_sessions or "+
-			"max_state_bytes was reached.", func(f *figures) float64 { return float64(f.led.Full) }).
+			"max_state_bytes was reached, or disks are full.", func(f *figures) float64 { return float64(f.led.Full) }).
 			when("it rises: clients cannot open sessions"),
 		counter("led_marks_returned", "Closing marks taken back (E4).", func(f *figures) float64 {
 			return float64(f.led.Returned)

@@ -17,11 +17,12 @@ import (
 
 // health decides whether the node serves, and says why it does not. Safe for concurrent use.
 type health struct {
+	// room says what is refused for want of room.
+	room      func() string
 	logger    hclog.Logger
 	watchdog  *watchdog.Watchdog
 	roster    *roster
 	admission *admission
-	server    *learner.Server
 	replica   *replica
 	security  *security
 	// drain takes the node out of service.
@@ -42,10 +43,11 @@ func (h *health) check() error {
 	if err := h.admission.check(); err != nil {
 		return err
 	}
-	if err := h.server.Ready(); err != nil {
+	if err := h.drain.ready(); err != nil {
 		return h.explain(err)
 	}
-	if !h.admission.admitted() || !h.roster.votes() { // a leader of an older release does not say so
+	// A leader of an older release does not say so.
+	if !h.admission.admitted() || !h.roster.observes() && !h.roster.votes() {
 		return learner.ErrNoVote
 	}
 	if h.drain.on() {
@@ -59,10 +61,32 @@ func (h *health) explain(err error) error {
 	if !errors.Is(err, session.ErrNoLeader) {
 		return err
 	}
+	if h.removed() {
+		return errRemoved
+	}
 	if found := h.roster.drift(); len(found) > 0 {
 		return fmt.Errorf("%w; %s", err, strings.Join(found, "; "))
 	}
 	return err
+}
+
+// errRemoved says that this node is no part of its cluster any more.
+var errRemoved = errors.New("this node was removed from its cluster for good: end it; a new node needs a number that " +
+	"no node has had, and an empty data directory")
+
+// removed reports whether this node was removed from its cluster, by its own log or by the word of another node.
+func (h *health) removed() bool { return h.roster.was(h.roster.self) || h.admission.removed.Load() }
+
+// part drains a node that is to leave its cluster, or has left it (J3).
+func (h *health) part() {
+	removed := h.removed()
+	if w, member := h.roster.wish(); (removed || member && w == wishLeave) && !h.drain.on() {
+		if removed {
+			h.logger.Error("this node was removed from its cluster for good", "node", h.roster.self)
+		}
+		h.drain.begin()
+	}
+	h.admission.drained.Store(h.drain.isOver())
 }
 
 // warning says what an operator should look after although the node serves. It is empty when there is nothing.
@@ -75,6 +99,9 @@ func (h *health) warning() string {
 		all = append(all, err.Error())
 	}
 	if text := h.security.warning(); text != "" {
+		all = append(all, text)
+	}
+	if text := h.room(); text != "" {
 		all = append(all, text)
 	}
 	if differ := h.admission.agreement.drift(); len(differ) > 0 {
@@ -102,6 +129,7 @@ func (h *health) watch(ctx context.Context, pulse session.Pulse, interval time.D
 		}
 		h.freezes.remind()
 		h.roster.look()
+		h.part()
 		ok := h.check() == nil
 		client.SetServing("", ok)
 		if ok && first {

@@ -2,7 +2,9 @@ package node
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,13 +33,16 @@ func newRegistry(n *Node) *prometheus.Registry {
 	return registry
 }
 
-// newHTTP returns the server of /metrics and /healthz.
-func newHTTP(n *Node) *http.Server {
-	registry := newRegistry(n)
+// newHTTP returns the server of /metrics and /healthz, and of the console in /ui/.
+func newHTTP(n *Node, registry *prometheus.Registry) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", n.ports.access.Handler(auth.Reader, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
 	mux.HandleFunc("GET /healthz", n.healthz)
-	return &http.Server{
+	if c := n.ports.console; c != nil {
+		mux.Handle("/ui/", n.ports.access.Browser(auth.Reader, c))
+		mux.Handle("GET /{$}", http.RedirectHandler("/ui/", http.StatusFound))
+	}
+	server := &http.Server{
 		Handler:        mux,
 		ReadTimeout:    httpTimeout,
 		WriteTimeout:   httpTimeout,
@@ -45,6 +50,46 @@ func newHTTP(n *Node) *http.Server {
 		MaxHeaderBytes: maxHeaderBytes,
 		ConnContext:    secure.HTTPContext,
 		ErrorLog:       n.options.Logger.Named("http").StandardLogger(nil),
+	}
+	silent := &silentConns{all: make(map[net.Conn]struct{})}
+	server.ConnState = silent.note
+	server.RegisterOnShutdown(silent.end)
+	if c := n.ports.console; c != nil {
+		server.RegisterOnShutdown(c.Stop)
+	}
+	return server
+}
+
+// silentConns are the connections on which nothing was asked for yet. Browsers keep some. A server that shuts down
+// takes each for busy for 5 s. Safe for concurrent use.
+type silentConns struct {
+	mu     sync.Mutex
+	all    map[net.Conn]struct{} // guarded by mu
+	ending bool                  // guarded by mu
+}
+
+// note is told each change of a connection.
+func (s *silentConns) note(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state != http.StateNew {
+		delete(s.all, c)
+		return
+	}
+	if s.ending {
+		_ = c.Close()
+		return
+	}
+	s.all[c] = struct{}{}
+}
+
+// end closes the connections that are silent, or come from now on.
+func (s *silentConns) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = true
+	for c := range s.all {
+		_ = c.Close()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,9 +41,7 @@ func (m *meetings) run(ctx context.Context) error {
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for _, p := range m.roster.others() {
-		wg.Go(func() { m.meetOne(ctx, p) })
-	}
+	wg.Go(func() { m.meetAll(ctx) })
 	ticker := time.NewTicker(complaintInterval)
 	defer ticker.Stop()
 	if w, ok := errors.AsType[*waitsError](m.admission.check()); ok {
@@ -71,6 +70,39 @@ func (m *meetings) run(ctx context.Context) error {
 		if strangers := m.admission.strangers(); len(strangers) > 0 {
 			m.logger.Error("nodes belong to another cluster of this cluster_id, and cannot take part: their data "+
 				"directories were not made together with this one's", "nodes", strangers)
+		}
+	}
+}
+
+// meetAll meets each of the other nodes for as long as this node knows it.
+func (m *meetings) meetAll(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	under := map[config.Peer]context.CancelFunc{}
+	ticker := m.pulse.Ticker(m.interval)
+	defer ticker.Stop()
+	for {
+		others := m.roster.others()
+		for p, stop := range under {
+			if !slices.Contains(others, p) {
+				stop()
+				delete(under, p)
+			}
+		}
+		for _, p := range others {
+			if under[p] == nil {
+				one, cancel := context.WithCancel(ctx)
+				under[p] = cancel
+				wg.Go(func() {
+					defer cancel()
+					m.meetOne(one, p)
+				})
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -105,7 +137,7 @@ func (m *meetings) due(p config.Peer) bool {
 		m.admission.agreement.asks(p.Node, time.Now())
 }
 
-// meet meets a node at the address that the peers have for it. view is the view of admission that this node spoke from.
+// meet meets a node at the address that this one knows for it. view is the view of admission that this node spoke from.
 func (m *meetings) meet(ctx context.Context, p config.Peer) (met raftnet.Met, view uint64, err error) {
 	request, view := m.admission.ask(m.applied())
 	met, err = m.consensus.layer.Meet(ctx, p.Raft, request)
@@ -147,8 +179,8 @@ func (m *meetings) awaitLog(ctx context.Context) {
 	}
 }
 
-// askStream asks a node, at the address that the peers have for it, for the newest stream that the node opened to a
-// leader (T6). It is false for a node that is not among the peers, and for one of a release that does not tell.
+// askStream asks a node for the newest stream that the node opened to a leader (T6). It is false for a node that this
+// one does not know, and for one of a release that does not tell.
 func (m *meetings) askStream(ctx context.Context, node session.Node) (session.Hello, bool) {
 	p := m.roster.peerOf(node)
 	if p.Node != node {
@@ -186,19 +218,22 @@ const (
 // goroutine.
 type membership struct {
 	*meetings
+	members *members
 	tracker *leader.Tracker
 	// gone counts the looks that found a node gone and another one asking in its place.
 	gone map[session.Node]int
 	// target is the entry that a node must have applied before it votes.
 	target map[session.Node]uint64
+	// leaving are the members that are to be removed, since when this term knows.
+	leaving map[session.Node]time.Time
 	// complaints bounds the log lines about nodes that are not taken in.
 	complaints rate.Sometimes
 }
 
-func newMembership(m *meetings, tracker *leader.Tracker) *membership {
+func newMembership(m *members, tracker *leader.Tracker) *membership {
 	return &membership{
-		meetings: m, tracker: tracker, gone: map[session.Node]int{}, target: map[session.Node]uint64{},
-		complaints: rate.Sometimes{Interval: complaintInterval},
+		meetings: m.meetings, members: m, tracker: tracker, gone: map[session.Node]int{}, target: map[session.Node]uint64{},
+		leaving: map[session.Node]time.Time{}, complaints: rate.Sometimes{Interval: complaintInterval},
 	}
 }
 
@@ -211,7 +246,7 @@ func (m *membership) refuses(node session.Node, asked asking) error {
 	return nil
 }
 
-// takeIn takes in nodes on new directories until ctx ends.
+// takeIn takes in nodes on new directories, and brings about what operators want of the members, until ctx ends.
 func (m *membership) takeIn(ctx context.Context) {
 	ticker := m.pulse.Ticker(m.interval)
 	defer ticker.Stop()
@@ -221,25 +256,38 @@ func (m *membership) takeIn(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		asks := m.admission.asks(time.Now().Add(-recent * m.interval))
-		for _, p := range m.roster.peers {
-			asked, ok := asks[p.Node]
-			if !ok || p.Node == m.roster.self {
-				delete(m.gone, p.Node)
-				continue
-			}
-			if err := m.refuses(p.Node, asked); err != nil {
-				m.complaints.Do(func() {
-					m.logger.Warn("a node of an older release cannot take part", "node", p.Node, "reason", err)
-				})
-				continue
-			}
-			if change := m.next(ctx, p, asked); change != nil {
-				// Raft takes one change at a time, and only once the last is committed. Nobody waits for the change,
-				// because a leader whose disk hangs would not answer: the next look shows its outcome.
-				change()
-				break
-			}
+		if m.members.take(ctx) != nil {
+			return
+		}
+		if !m.bringAbout(ctx) {
+			m.takeOneIn(ctx)
+		}
+		m.members.give()
+	}
+}
+
+// takeOneIn takes one step for one of the nodes that ask.
+func (m *membership) takeOneIn(ctx context.Context) {
+	asks := m.admission.asks(time.Now().Add(-recent * m.interval))
+	for _, p := range m.roster.known() {
+		asked, ok := asks[p.Node]
+		if !ok || p.Node == m.roster.self {
+			delete(m.gone, p.Node)
+			continue
+		}
+		if err := m.refuses(p.Node, asked); err != nil {
+			m.complaints.Do(func() {
+				m.logger.Warn("a node of an older release cannot take part", "node", p.Node, "reason", err)
+			})
+			continue
+		}
+		if change := m.next(ctx, p, asked); change != nil {
+			// Raft takes one change at a time, and only once the last is committed. Nobody waits for the change, because a
+			// leader whose disk hangs would not answer: the next look shows its outcome.
+			before, _ := find(m.roster.servers(), p.Node)
+			change()
+			m.awaitChange(ctx, before)
+			break
 		}
 	}
 }
@@ -250,7 +298,13 @@ func (m *membership) next(ctx context.Context, p config.Peer, asked asking) func
 	r, timeout := m.consensus.raft, m.interval
 	id, address := serverID(p.Node, asked.directory), raftnet.At(p.Raft, asked.directory)
 	server, named, found := m.roster.directoryOf(p.Node)
+	_, marks := raftnet.Marks(server.Address)
 	switch {
+	case found && wishOf(server) != wishVote:
+		delete(m.target, p.Node)
+		return nil // an operator decides about it
+	case found && named != asked.directory && len(marks) > 0:
+		return nil // no peers say where it is
 	case !found:
 		if !m.runs(ctx, p, asked.directory) {
 			return nil
@@ -277,6 +331,7 @@ func (m *membership) next(ctx context.Context, p config.Peer, asked asking) func
 		}
 	case server.Suffrage == raft.Voter:
 		delete(m.gone, p.Node)
+		delete(m.target, p.Node) // if it loses its vote, and is to have one again, it has to catch up again
 		return nil
 	}
 	if m.target[p.Node] == 0 {
@@ -284,6 +339,9 @@ func (m *membership) next(ctx context.Context, p config.Peer, asked asking) func
 	}
 	if asked.applied < m.target[p.Node] {
 		return nil
+	}
+	if len(marks) > 0 {
+		address = server.Address
 	}
 	return func() {
 		m.logger.Warn("a node on a new data directory has caught up, and gets its vote", "node", p.Node,

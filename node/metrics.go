@@ -75,9 +75,10 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 }
 
 func allMetrics() []metric {
-	metrics := nodeMetrics()
+	metrics := append(nodeMetrics(), turnoverMetrics()...)
 	metrics = append(metrics, stallMetrics()...)
 	metrics = append(metrics, replicaMetrics()...)
+	metrics = append(metrics, roomMetrics()...)
 	metrics = append(metrics, portMetrics()...)
 	metrics = append(metrics, tlsMetrics()...)
 	metrics = append(metrics, accessMetrics()...)

@@ -61,10 +61,19 @@ type Options struct {
 	// Tree, when set, is called like Applied, and after it, for each entry with commands or clocks once the cluster has a
 	// tree: with the tree after the entry, what the entry changed there, and what became of its writes.
 	Tree func(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote)
+	// Memory is the limit of the process's memory. The zero value is none.
+	Memory Memory
+	// Measures read how much of the machine is used; what is nil reads the machine itself.
+	Measures Measures
 	// Telling bounds what the node keeps to tell watches; zero values are the defaults. A simulation makes it small.
 	Telling learner.Telling
 	// Link, when set, wraps each link of this node to a leader on another node, with the stream on which its writes go.
 	Link func(Link) Link
+
+	// Console, when set, makes what serves /ui/ on the HTTP port.
+	Console func(ConsoleHost) Console
+	// Origins says where the values of settings come from, for the console: see [config.Origins].
+	Origins map[string]string
 
 	// tested is what a test changes.
 	tested tested
@@ -181,8 +190,9 @@ func (n *Node) open() (err error) {
 		opened.process.LogVersion = session.AutoLogVersion
 	}
 	n.admission = newAdmission(n.cfg.Node, mine, n.dir.record.Founders, n.roster.otherNodes())
+	n.admission.joins = n.cfg.Raft.Join
 	n.admission.about = about{
-		names: n.roster.named, term: n.roster.term, stream: opened.newest,
+		names: n.roster.named, roster: n.roster, term: n.roster.term, stream: opened.newest,
 		agreement: newAgreement(n.cfg.Node, n.cfg.Compared()),
 		offers:    n.options.tested.offers(),
 		needs:     func() uint32 { return n.view.level() },
@@ -221,7 +231,8 @@ func (n *Node) open() (err error) {
 	n.consensus.notice.proposer.Store(n.consensus.proposer)
 	n.openRoles(opened, space)
 	n.health = &health{
-		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission, server: n.server,
+		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission,
+		room:    func() string { return n.ports.room.warning() },
 		replica: n.replica, security: n.ports.security, drain: n.newDrain(), freezes: n.view.freezes,
 		news:  make(chan struct{}, 1),
 		ready: make(chan struct{}),
@@ -237,7 +248,8 @@ func (n *Node) newDrain() *drain {
 		server:   n.server,
 		leads:    func() bool { return n.consensus.raft.State() == raft.Leader },
 		handOver: n.HandOver, peers: n.peers, members: n.Members, changed: func() { n.health.again() },
-		news: make(chan struct{}, 1),
+		observes: n.roster.observes,
+		news:     make(chan struct{}, 1),
 	}
 }
 
@@ -247,7 +259,11 @@ func (n *Node) openState() {
 		Logger: n.options.Logger, Fatal: n.failure.fail, LogFile: filepath.Join(n.dir.Path, logFile),
 		Lacks: n.options.tested.lacks,
 	})
-	n.view = &view{State: state, freezes: newFreezes(n.options.Logger)}
+	n.view = &view{
+		State: state, freezes: newFreezes(n.options.Logger), turnover: &turnover{},
+		disks: func() error { return n.ports.room.left() },
+	}
+	n.roster.gone = state.UsedUp
 	n.replica = &replica{
 		logger: n.options.Logger, state: state, stepOut: n.stepOut,
 		complaints: rate.Sometimes{Interval: complaintInterval},
@@ -271,13 +287,16 @@ func (n *Node) openState() {
 		LaggingWait:    n.cfg.Clients.LaggingWait,
 		Try:            n.roster.otherClients,
 		Judge:          n.replica.heed,
+		FullDisk:       func() bool { return n.ports.room.full() },
 		Forwards:       n.options.forwards,
 		Telling:        n.options.Telling,
 		Logger:         n.options.Logger.Named("learner"),
 	}, n.view)
 	state.Observe(n.server)
 	state.ObserveTree(treeObserver{n.server})
+	state.ObserveTree(n.view.turnover)
 	state.ObserveTree(n.view.freezes)
+	state.Observe(n.view.turnover)
 	if n.options.Applied != nil {
 		state.Observe(appliedHook(n.options.Applied))
 	}
@@ -292,6 +311,15 @@ func (n *Node) openRoles(opened *streams, space *namespace) {
 		logger: n.options.Logger, interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, dir: n.dir,
 		roster: n.roster, admission: n.admission, consensus: n.consensus, applied: n.view.AppliedIndex, fail: n.failure.fail,
 	}
+	give := &handover{
+		cfg: n.cfg, pulse: n.options.pulse, logger: n.options.Logger, raft: n.consensus.raft,
+		watchdog: n.watchdog, peers: n.peers,
+	}
+	acts := &members{
+		interval: n.cfg.Sessions.HeartbeatInterval, logger: n.options.Logger, meetings: n.meetings, handover: give,
+		tracker: func() *leader.Tracker { return n.roles.terms.tracker.Load() },
+		level:   n.view.level, turn: make(chan struct{}, 1),
+	}
 	n.roles = &roles{
 		interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, logger: n.options.Logger,
 		watchdog: n.watchdog, roster: n.roster, consensus: n.consensus, server: n.server, streams: opened, dial: n.peerDial,
@@ -299,12 +327,9 @@ func (n *Node) openRoles(opened *streams, space *namespace) {
 		complaints: rate.Sometimes{Interval: complaintInterval},
 		terms: &terms{
 			cfg: n.cfg, options: n.options, view: n.view, consensus: n.consensus, server: n.server, streams: opened,
-			meetings: n.meetings, stalled: n.watchdog.Check, namespace: space, founded: n.admission.foundedAt,
+			members: acts, stalled: n.watchdog.Check, namespace: space, founded: n.admission.foundedAt,
 			announce: func(leads bool) { n.ports.client.SetServing(clientport.HealthLeader, leads) },
-			handover: &handover{
-				cfg: n.cfg, pulse: n.options.pulse, logger: n.options.Logger, raft: n.consensus.raft,
-				watchdog: n.watchdog, peers: n.peers,
-			},
+			handover: give,
 		},
 	}
 }

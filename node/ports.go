@@ -12,6 +12,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/transport/census"
 	"holdfast/transport/clientport"
 	"holdfast/transport/dial"
 	"holdfast/transport/gate"
@@ -27,6 +28,9 @@ type ports struct {
 	client *clientport.Server
 	peers  *peerport.Server
 	web    *http.Server
+	// console is nil on a node without one. inside is where it reaches the client port.
+	console Console
+	inside  *port.Inside
 	// front serves ZooKeeper's clients, nil if nobody does.
 	front  *zk.Server
 	access *access
@@ -34,6 +38,10 @@ type ports struct {
 	backups *backups
 	// security is the TLS on all four.
 	security *security
+	// census lists the connections of client and front.
+	census *census.Census
+	// room has client and front refuse what takes more of the machine than it has.
+	room *room
 }
 
 // listeners are the bound ports, and how many connections each may have.
@@ -85,7 +93,7 @@ func bindPorts(cfg config.Config, o Options, nodeAt func(address string) session
 	}{{&l.clients, s.client}, {&l.raft, s.raft}, {&l.nodes, s.peers}, {&l.http, s.http}} {
 		*secured.on = secured.by.Listener(*secured.on)
 	}
-	return &ports{listeners: l, security: s}, nil
+	return &ports{listeners: l, security: s, inside: port.NewInside()}, nil
 }
 
 // listenAdvice says what an operator can do about an address that the node cannot listen on.
@@ -114,7 +122,7 @@ func (l *listeners) close() {
 
 // serve makes the servers of a node's ports.
 func (p *ports) serve(n *Node) {
-	p.backups = newBackups(n)
+	p.backups, p.census = newBackups(n), census.New()
 	p.client = clientport.New(clientport.Config{
 		Logger: n.options.Logger.Named("client-port"),
 		Limits: clientLimits(&n.cfg, p.parts.clients),
@@ -132,6 +140,7 @@ func (p *ports) serve(n *Node) {
 		Told:      n.options.timings.told,
 		Operators: clientport.Operators{
 			Admin: n.server, Raise: n.RaiseFeatureLevel, Drains: n.health.drain,
+			Members: n.roles.terms.members, Census: p.census,
 		},
 	}, n.server, n)
 	p.peers = peerport.New(peerport.PeerConfig{
@@ -141,7 +150,10 @@ func (p *ports) serve(n *Node) {
 		MaxConnections: p.parts.peers,
 		Silence:        max(time.Minute, 4*n.cfg.Sessions.HeartbeatInterval),
 	}, n, n)
-	p.web = newHTTP(n)
+	p.room = newRoom(n)
+	registry := newRegistry(n)
+	p.console = newConsole(n, registry)
+	p.web = newHTTP(n, registry)
 	p.front = newZooKeeper(n, p.zookeeper)
 }
 
@@ -155,6 +167,7 @@ func (n *Node) peerDial(address string) dial.PeerConfig {
 }
 
 func (p *ports) serveClients() error { return p.client.Serve(p.clients) }
+func (p *ports) serveInside() error  { return p.client.Serve(p.inside) }
 func (p *ports) servePeers() error   { return p.peers.Serve(p.nodes) }
 
 func (p *ports) serveHTTP() error {
@@ -181,6 +194,7 @@ func (p *ports) stop(ctx context.Context) error {
 	}
 	wg.Wait()
 	p.backups.close()
+	p.census.Close()
 	return errors.Join(errs[:]...)
 }
 

@@ -13,13 +13,21 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// roster knows the nodes of the cluster from two sources: this node's peers, which an operator writes, and the members
-// of Raft's newest configuration, which the log decides. Safe for concurrent use.
+// roster knows the nodes of the cluster from two sources: this node's peers, which an operator writes, and the
+// members of Raft's newest configuration, which the log decides. Who is a member is the log's word alone (J1). Where
+// a member is, the peers say first: an operator who moves a node changes them. A node without a configuration also
+// believes the members that others have named to it. Safe for concurrent use.
 type roster struct {
 	self session.Node
 	// mine is the data directory of this node.
 	mine  raftnet.Directory
 	peers []config.Peer
+	// gone reports whether a node was removed for good (J3). It is set before Raft runs; nil: nothing is known.
+	gone func(session.Node) bool
+	// visited is the node that is being added, which may greet this one; 0 while there is none.
+	visited atomic.Uint32
+	// told are the members that another node has named, while this one has no configuration.
+	told atomic.Pointer[[]config.Peer]
 	// raft is set once Raft runs. Calls on Raft's port look at it earlier.
 	raft atomic.Pointer[raft.Raft]
 	// member says that Raft's newest configuration named this node on its directory at the last look.
@@ -59,6 +67,18 @@ func (r *roster) named(node session.Node) raftnet.Directory {
 // look notes whether this node is a member, for readers that must not wait for Raft.
 func (r *roster) look() { r.member.Store(r.named(r.self) == r.mine) }
 
+// wish returns what is wanted of this node, false when it is no member on its directory.
+func (r *roster) wish() (wish, bool) {
+	s, d, ok := r.directoryOf(r.self)
+	return wishOf(s), ok && d == r.mine
+}
+
+// observes reports whether this node is a member that has no vote, and is to have none.
+func (r *roster) observes() bool {
+	s, d, ok := r.directoryOf(r.self)
+	return ok && d == r.mine && s.Suffrage != raft.Voter && wishOf(s) != wishVote
+}
+
 // votes reports whether this node is a member with a vote, on its directory.
 func (r *roster) votes() bool {
 	s, d, ok := r.directoryOf(r.self)
@@ -81,9 +101,67 @@ func (r *roster) leads(term uint64) bool {
 	return running != nil && running.State() == raft.Leader && running.CurrentTerm() == term
 }
 
-// peerOf returns the zero Peer for a node that is not among the peers.
-func (r *roster) peerOf(node session.Node) config.Peer {
+// was reports whether a node was a member, and was removed for good. The removed node itself never knows: Raft sends it
+// nothing once it is no member, so that its own log may name it for ever. The others tell it ([admission.removed]).
+func (r *roster) was(node session.Node) bool {
+	if r.gone == nil || !r.gone(node) {
+		return false
+	}
+	_, _, member := r.directoryOf(node)
+	return !member
+}
+
+// known returns all nodes that this one knows, each once: its peers but for those that were removed, the members, and
+// without a configuration the members that others have named.
+func (r *roster) known() []config.Peer {
+	servers := r.servers()
+	var all []config.Peer
 	for _, p := range r.peers {
+		if _, member := find(servers, p.Node); member || r.gone == nil || !r.gone(p.Node) {
+			all = append(all, p)
+		}
+	}
+	add := func(p config.Peer) {
+		if !slices.ContainsFunc(all, func(o config.Peer) bool { return o.Node == p.Node }) {
+			all = append(all, p)
+		}
+	}
+	for _, s := range servers {
+		if p, ok := placeOf(s); ok {
+			add(p)
+		}
+	}
+	if told := r.told.Load(); told != nil && len(servers) == 0 {
+		for _, p := range *told {
+			add(p)
+		}
+	}
+	return all
+}
+
+// members returns the members, with the addresses that this node knows for them; the peers while there is no
+// configuration.
+func (r *roster) members() []config.Peer {
+	servers := r.servers()
+	if len(servers) == 0 {
+		return slices.Clone(r.peers)
+	}
+	return slices.DeleteFunc(r.known(), func(p config.Peer) bool {
+		_, member := find(servers, p.Node)
+		return !member
+	})
+}
+
+// hear takes the members that another node has named. What others say does not count against a configuration.
+func (r *roster) hear(members []config.Peer) {
+	if len(members) > 0 && len(members) <= int(session.MaxNode) {
+		r.told.Store(&members)
+	}
+}
+
+// peerOf returns the addresses of a node, the zero Peer for a node that this one does not know.
+func (r *roster) peerOf(node session.Node) config.Peer {
+	for _, p := range r.known() {
 		if p.Node == node {
 			return p
 		}
@@ -91,7 +169,7 @@ func (r *roster) peerOf(node session.Node) config.Peer {
 	return config.Peer{}
 }
 
-// peerBehind returns the peer that one of Raft's servers is.
+// peerBehind returns the node that one of Raft's servers is.
 func (r *roster) peerBehind(id raft.ServerID) (config.Peer, bool) {
 	node, _, err := nodeOfServer(id)
 	if err != nil {
@@ -101,12 +179,12 @@ func (r *roster) peerBehind(id raft.ServerID) (config.Peer, bool) {
 	return p, p.Node == node
 }
 
-// others returns the peers without this node.
+// others returns the nodes of known without this one.
 func (r *roster) others() []config.Peer {
-	return slices.DeleteFunc(slices.Clone(r.peers), func(p config.Peer) bool { return p.Node == r.self })
+	return slices.DeleteFunc(r.known(), func(p config.Peer) bool { return p.Node == r.self })
 }
 
-// otherNodes returns the numbers of the other peers.
+// otherNodes returns the numbers of the other nodes.
 func (r *roster) otherNodes() []session.Node {
 	var nodes []session.Node
 	for _, p := range r.others() {
@@ -115,11 +193,13 @@ func (r *roster) otherNodes() []session.Node {
 	return nodes
 }
 
-// otherClients returns the addresses at which clients reach the other peers.
+// otherClients returns the addresses at which clients reach the other members.
 func (r *roster) otherClients() []string {
 	var addresses []string
-	for _, p := range r.others() {
-		addresses = append(addresses, p.Client)
+	for _, p := range r.members() {
+		if p.Node != r.self && p.Client != "" {
+			addresses = append(addresses, p.Client)
+		}
 	}
 	return addresses
 }
@@ -138,29 +218,37 @@ func (r *roster) raftAddressOf(d raftnet.Directory) string {
 // nodeAt returns the node that has an address for nodes, by the peers or else by Raft's newest configuration; 0 when
 // neither knows the address.
 func (r *roster) nodeAt(address string) session.Node {
-	for _, p := range r.peers {
+	for _, p := range r.known() {
 		if address == p.Raft || address == p.Peer {
 			return p.Node
 		}
 	}
 	for _, s := range r.servers() {
-		host, _, err := raftnet.Split(s.Address)
-		if node, _, other := nodeOfServer(s.ID); err == nil && other == nil && host == address {
-			return node
+		if p, ok := placeOf(s); ok && (address == p.Raft || address == p.Peer) {
+			return p.Node
 		}
 	}
 	return 0
 }
 
-// greets reports whether a node may greet this one on Raft's port: the node is among the peers, or a member. The
-// directory does not matter, because a node on a new directory is neither. A member that is not among the peers yet may
-// be a leader that this node lags behind.
+// greets reports whether a node may greet this one on Raft's port: this node knows it, or is adding it, or it was
+// removed and is to be told so. The directory does not matter, because a node on a new directory is neither. A member
+// that is not among the peers yet may be a leader that this node lags behind.
 func (r *roster) greets(node session.Node) bool {
-	if node == r.self {
-		return false
+	return node != r.self && (r.knows(node) || r.was(node) || uint32(node) == r.visited.Load())
+}
+
+// knows reports whether this node knows another one.
+func (r *roster) knows(node session.Node) bool { return r.peerOf(node).Node == node && node != 0 }
+
+// peer returns the peer that a node is, false when it is none.
+func (r *roster) peer(node session.Node) (config.Peer, bool) {
+	for _, p := range r.peers {
+		if p.Node == node {
+			return p, true
+		}
 	}
-	_, _, member := r.directoryOf(node)
-	return member || r.peerOf(node).Node == node
+	return config.Peer{}, false
 }
 
 // first returns the configuration that the log of every founder begins with. It is the same on every founder, whatever
@@ -171,8 +259,8 @@ func (r *roster) first(founders directories) (*raft.Configuration, error) {
 	}
 	var c raft.Configuration
 	for _, node := range slices.Sorted(maps.Keys(founders)) {
-		p := r.peerOf(node)
-		if p.Node != node {
+		p, ok := r.peer(node)
+		if !ok {
 			return nil, fmt.Errorf("node %d founded the cluster with this node and is not among its peers: add it",
 				node)
 		}

@@ -86,6 +86,8 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	start("learner", func() error { return n.server.Run(ctx) })
 	start("peer port", n.ports.servePeers)
 	start("client port", n.ports.serveClients)
+	start("client port, inside", n.ports.serveInside)
+	start("console", func() error { return n.ports.runConsole(ctx) })
 	start("auth file", func() error { return n.ports.access.run(ctx) })
 	start("http port", n.ports.serveHTTP)
 	start("ZooKeeper port", n.ports.serveZooKeeper)
@@ -93,6 +95,8 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	start("health", func() error {
 		return n.health.watch(ctx, n.options.pulse, n.cfg.Sessions.HeartbeatInterval, n.ports.client, rooms)
 	})
+	start("disk", func() error { return n.ports.room.watchDisk(ctx) })
+	start("room", func() error { return n.ports.room.run(ctx) })
 	start("admission", func() error { return n.meetings.run(ctx) })
 	start("directory", func() error { return supervisor.watchDirectory(ctx) })
 	start("watchdog", func() error { return supervisor.watch(ctx) })

@@ -35,6 +35,7 @@ func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
 		Tree:             n.treeStatus(),
 		Upgrade:          n.upgrade(),
 		Drain:            n.health.drain.status(),
+		Turnover:         n.view.turnover.counts(),
 	}
 	if _, id := r.LeaderWithID(); id != "" {
 		if leads, ok := n.roster.peerBehind(id); ok {
@@ -97,6 +98,8 @@ func (n *Node) Members() []clientport.Member {
 			ClientAddress: p.Client,
 			RaftAddress:   cmp.Or(p.Raft, raftAddress(s)),
 			PeerAddress:   p.Peer,
+			Observer:      wishOf(s) == wishObserve,
+			Leaving:       wishOf(s) == wishLeave,
 		})
 	}
 	return members

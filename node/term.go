@@ -28,7 +28,7 @@ type terms struct {
 	consensus *consensus
 	server    *learner.Server
 	streams   *streams
-	meetings  *meetings
+	members   *members
 	handover  *handover
 	stalled   func() error
 	namespace *namespace
@@ -123,7 +123,7 @@ func (t *terms) lead(ctx context.Context) error {
 	defer t.setTracker(nil)
 	var wg sync.WaitGroup
 	wg.Go(func() { t.followSelf(ctx, tracker) })
-	wg.Go(func() { newMembership(t.meetings, tracker).takeIn(ctx) })
+	wg.Go(func() { newMembership(t.members, tracker).takeIn(ctx) })
 	wg.Go(func() { t.proposeValues(ctx, begun.Term, tracker) })
 	wg.Go(func() { t.handover.whenUnanswered(ctx, tracker) })
 	wg.Go(func() {
@@ -155,7 +155,7 @@ func (t *terms) configure(term uint64) leader.Config {
 		},
 		Logger: t.options.Logger,
 		Clock:  t.options.Clock,
-		Ask:    t.meetings.askStream,
+		Ask:    t.members.meetings.askStream,
 		Writes: writesOf(t.view),
 	}
 	cfg.Heard = func(from session.Node, sent time.Time) {

@@ -27,12 +27,21 @@ type secureCluster struct {
 	files map[session.Node]secure.Files
 	// modes are what the nodes speak with each other. A node takes up a change with its next start.
 	modes map[session.Node]secure.Mode
+	// more changes the configurations further; it may be nil.
+	more func(cfg *config.Config)
 }
 
 // newSecureCluster starts three nodes that speak with each other as mode says.
 func newSecureCluster(t *testing.T, mode secure.Mode) *secureCluster {
 	t.Helper()
-	c := &secureCluster{ca: certs.New(t), files: map[session.Node]secure.Files{}, modes: map[session.Node]secure.Mode{}}
+	return newSecureClusterWith(t, mode, nil)
+}
+
+func newSecureClusterWith(t *testing.T, mode secure.Mode, more func(cfg *config.Config)) *secureCluster {
+	t.Helper()
+	c := &secureCluster{
+		ca: certs.New(t), files: map[session.Node]secure.Files{}, modes: map[session.Node]secure.Mode{}, more: more,
+	}
 	for node := session.Node(1); node <= 3; node++ {
 		c.files[node] = c.ca.Node(config.Default().ClusterID, node, fmt.Sprintf("n%d", node))
 		c.files[node] = c.ownCA(c.files[node])
@@ -53,6 +62,9 @@ func (c *secureCluster) set(cfg *config.Config) {
 	f, mode := c.files[cfg.Node], c.modes[cfg.Node]
 	cfg.TLS = config.TLS{
 		Nodes: mode, Clients: mode, HTTP: mode, Cert: f.Cert, Key: f.Key, CA: f.CA, CheckInterval: time.Second,
+	}
+	if c.more != nil {
+		c.more(cfg)
 	}
 }
 
@@ -95,6 +107,9 @@ func (c *secureCluster) over(host *simnet.Host, cert secure.Files, mode secure.M
 		as.Protocols = grpcProtocols()
 		if strings.HasSuffix(address, ":7401") {
 			as.Protocols = raftProtocols()
+		}
+		if strings.HasSuffix(address, ":7404") {
+			as.Protocols = nil // ZooKeeper's clients name none
 		}
 		if strings.HasSuffix(address, ":7403") {
 			as.Protocols = httpProtocols()

@@ -52,13 +52,7 @@ func (n *Node) RaiseFeatureLevel(ctx context.Context, level uint32) (uint32, err
 	}
 	tracker := n.roles.terms.tracker.Load()
 	if tracker == nil {
-		e := &session.NotLeaderError{}
-		if _, id := n.consensus.raft.LeaderWithID(); id != "" {
-			if leads, ok := n.roster.peerBehind(id); ok {
-				e.Leader, e.Address = leads.Node, leads.Client
-			}
-		}
-		return 0, e
+		return 0, n.roster.notLeader()
 	}
 	if now := n.view.level(); now >= level {
 		return now, nil

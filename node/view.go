@@ -17,6 +17,19 @@ type view struct {
 	*fsm.State
 	raft    *raft.Raft
 	freezes *freezes
+	// disks returns an error while what adds to the log is refused for want of room on disks (O5).
+	disks func() error
+	// turnover counts what became of sessions.
+	turnover *turnover
+}
+
+// Room returns a [session.LimitError] if there is no room for what a command would add, on disks (O5) or in the state
+// (O4).
+func (v *view) Room(c session.Command) error {
+	if err := v.disks(); err != nil {
+		return err
+	}
+	return v.State.Room(c)
 }
 
 // level returns the feature level of the cluster as this node has applied it (W8).

@@ -16,11 +16,17 @@ type waitsError struct {
 	why   []string
 	// mine is the node's directory. former is the directory that the cluster knows for the node, 0 when it knows none.
 	mine, former raftnet.Directory
+	// joins is the node's number if it founds no cluster, else 0.
+	joins session.Node
 }
 
 func (e *waitsError) Error() string {
 	text := "waiting for " + e.awaited() +
 		": this node's data directory is new, and the node takes part once all nodes have met"
+	if e.joins != 0 {
+		text = fmt.Sprintf("join is on, so that this node founds no cluster: it takes part once an operator of the cluster "+
+			"has run holdfast cluster add %d HOST", e.joins)
+	}
 	if e.former != 0 {
 		text = fmt.Sprintf("this node's data directory was emptied, lost or replaced: it is a new one (%v), and the "+
 			"cluster knows the node on %v; the node comes back by itself, as a new one, while a majority of the "+

@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"crypto/x509"
 	"net"
 
+	"holdfast/auth"
 	"holdfast/zk"
 )
 
@@ -15,11 +17,35 @@ func newZooKeeper(n *Node, l net.Listener) *zk.Server {
 	return zk.New(zk.Config{
 		Logger:   n.options.Logger.Named("zookeeper"),
 		Gate:     n.ports.client.Gate(),
+		Access:   zooKeeperAccess{n.ports.access},
+		Census:   n.ports.census,
 		Super:    n.cfg.Tree.Super,
 		Words:    n.cfg.ZooKeeper.Allowed(),
 		Standing: n.zooKeeperStanding,
 		Members:  func() string { return "" },
 	}, n.server)
+}
+
+// zooKeeperAccess asks for roles on ZooKeeper's port: a client needs the role client, and who asks for a four-letter
+// word client or reader.
+type zooKeeperAccess struct{ access *access }
+
+// Connect admits a client.
+func (a zooKeeperAccess) Connect(certificate *x509.Certificate, from net.Addr) (zk.Caller, error) {
+	return a.access.Connection("ZooKeeper's connect", auth.Client, namesOf(certificate), from)
+}
+
+// Word admits somebody who asks for a word.
+func (a zooKeeperAccess) Word(certificate *x509.Certificate, from net.Addr) error {
+	_, err := a.access.Connection("ZooKeeper's four-letter word", auth.Client|auth.Reader, namesOf(certificate), from)
+	return err
+}
+
+func namesOf(certificate *x509.Certificate) []string {
+	if certificate == nil {
+		return nil
+	}
+	return auth.CertificateNames(certificate)
 }
 
 // serveZooKeeper serves ZooKeeper's clients until the port is stopped.
@@ -43,7 +69,7 @@ func (n *Node) zooKeeperStanding() zk.Standing {
 	t := n.treeStatus()
 	//nolint:gosec // counters
 	return zk.Standing{
-		Release: n.options.Version, Leads: n.Leads(), Members: len(n.cfg.Peers), Node: n.cfg.Node,
+		Release: n.options.Version, Leads: n.Leads(), Members: len(n.roster.members()), Node: n.cfg.Node,
 		Entries: int64(t.Entries), Ephemerals: int64(t.Ephemerals), Bytes: int64(t.Bytes), Watches: int64(t.Watches),
 		Sessions: int64(n.view.Sessions()), DataDir: n.cfg.DataDir, ClientPort: n.cfg.Listen.ZooKeeper,
 		MaxConnections: n.cfg.Gate.MaxConnectionsPerAddress,

@@ -50,6 +50,8 @@ var (
 	// ErrTLS: the two sides of a connection do not agree on TLS, or one does not accept the other's certificate. See
 	// [TLSError].
 	ErrTLS = errors.New("no agreement on TLS")
+	// ErrNoConnection: the session may live all the same, at another node or without a connection.
+	ErrNoConnection = errors.New("no connection of this node serves the session")
 	// ErrClosed: the caller has closed the object that it uses.
 	ErrClosed = errors.New("closed")
 )

@@ -77,6 +77,8 @@ type Heartbeat struct {
 	Committed uint64
 	// Aside are the members to which no client is sent.
 	Aside Aside
+	// FullDisks are the voters whose full disks have every node refuse opens and writes of the tree, by node (O5).
+	FullDisks []Node
 }
 
 // NoVote is the [Heartbeat.VotesFrom] of a node that may not vote yet.
@@ -104,6 +106,8 @@ type Answer struct {
 	Digest StateDigest
 	// Draining says that the learner's node is being drained.
 	Draining bool
+	// FullDisk says that the disk of the learner's node is full (O5).
+	FullDisk bool
 }
 
 // LeaderMessage is a leader's message on a stream: exactly one field is set.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -211,6 +212,22 @@ func (q *ExpiryQueue[V]) Sift(now time.Duration, due func(*Item[V]) time.Duratio
 		}
 	}
 	return q.dueLen - before
+}
+
+// Hasten calls due for every session in a bucket, and files those again that come due in an earlier one. due returns
+// false for a session that stays where it is.
+func (q *ExpiryQueue[V]) Hasten(due func(*Item[V]) (time.Duration, bool)) {
+	for _, bucket := range slices.Clone(q.order) {
+		for n := q.heads[bucket]; n != none; {
+			it := q.slab.at(n)
+			next := it.next
+			if d, ok := due(it); ok && q.bucketOf(d) < bucket {
+				q.unlink(it)
+				q.file(n, it, d)
+			}
+			n = next
+		}
+	}
 }
 
 // Take calls judge for each session of the due list, in the order in which they came due. judge returns the session's

@@ -45,6 +45,9 @@ type TreeConnection interface {
 	Full() <-chan struct{}
 	// Stuck returns for how long nothing was taken out although there was something (G9).
 	Stuck(now time.Time) time.Duration
+	// Holding returns how many watches the connection has, and how many bytes of answers wait to be taken out. Watches
+	// that have fired are counted for up to a second more.
+	Holding() (watches, unsent int)
 	// Close ends the tree's part of the connection. Writes under way may still take effect.
 	Close()
 }

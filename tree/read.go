@@ -59,6 +59,8 @@ type Query struct {
 	Token Stamp
 	// Session is the one in whose order the read is (G3); 0 for none.
 	Session uint64
+	// Unguarded lets GetStat show the stat of an entry that the client may not read, as ZooKeeper's exists does.
+	Unguarded bool
 	// Watch registers a watch together with the read (G2), of the kind that [Query.WatchKind] returns.
 	Watch bool
 }

@@ -124,6 +124,33 @@ func TestMulti(t *testing.T) {
 		if there, _, _ := z.Exists("/m/o"); there {
 			t.Error("a part of a refused multi took effect")
 		}
+		for _, one := range []struct {
+			why string
+			of  []any
+			at  int
+			as  error
+		}{
+			{"the state's refusal comes first", []any{
+				&zookeeper.DeleteRequest{Path: "/none", Version: -1}, &zookeeper.CreateRequest{Path: "/m/o"},
+			}, 0, zookeeper.ErrNoNode},
+			{"the bad access list comes first", []any{
+				&zookeeper.CreateRequest{Path: "/m/o"}, &zookeeper.DeleteRequest{Path: "/none", Version: -1},
+			}, 0, zookeeper.ErrInvalidACL},
+			{"the bad access list comes behind what holds", []any{
+				&zookeeper.DeleteRequest{Path: "/m", Version: -1}, &zookeeper.CreateRequest{Path: "/m"},
+			}, 1, zookeeper.ErrInvalidACL},
+			{"no entry has the version -2", []any{
+				&zookeeper.CheckVersionRequest{Path: "/m", Version: -2}, &zookeeper.CreateRequest{Path: "/m/o"},
+			}, 0, zookeeper.ErrBadVersion},
+		} {
+			done, err := z.Multi(one.of...)
+			if err == nil || len(done) != 2 || !errors.Is(done[one.at].Error, one.as) {
+				t.Errorf("%s: %+v %v", one.why, done, err)
+			}
+		}
+		if there, _, _ := z.Exists("/m"); !there {
+			t.Error("a multi with a bad access list took effect")
+		}
 	})
 }
 
@@ -171,6 +198,9 @@ func TestAccess(t *testing.T) {
 		other, _ := dial(t, c, "other", 10*time.Second)
 		_, _, err = other.Get("/hers")
 		refused(t, err, zookeeper.ErrNoAuth)
+		if there, stat, err := other.Exists("/hers"); !there || err != nil || stat.DataLength != 1 {
+			t.Errorf("exists needs no permission: %v %+v %v", there, stat, err)
+		}
 		if err := other.AddAuth("digest", []byte("super:test")); err != nil {
 			t.Fatal(err)
 		}

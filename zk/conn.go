@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/transport/census"
 	"holdfast/transport/gate"
+	"holdfast/transport/secure"
 	"holdfast/tree"
 )
 
@@ -29,7 +31,7 @@ var (
 type conn struct {
 	server *Server
 	net    net.Conn
-	caller gate.Caller
+	caller visitor
 	link   session.Connection
 	tree   session.TreeConnection
 	// What follows is set by the handshake and does not change: the session, the timeout that it has (T) and the one
@@ -53,8 +55,39 @@ type conn struct {
 	}
 }
 
+// visitor is who the client is, for budgets and for roles.
+type visitor struct {
+	gate.Caller
+	// access is nil where nobody is asked for roles. Set by the handshake.
+	access Caller
+}
+
+// admit asks whether the client may have a session. Budgets are then those of its verified name.
+func (v *visitor) admit(by Access, n net.Conn) error {
+	if by == nil {
+		return nil
+	}
+	var err error
+	if v.access, err = by.Connect(secure.PeerCertificate(n), n.RemoteAddr()); err != nil {
+		return err
+	}
+	if name := v.access.Name(); name != "" {
+		v.Principal, v.Verified = name, true
+	}
+	return nil
+}
+
+// still returns an error when the client may go on no more.
+func (v *visitor) still() error {
+	if v.access == nil {
+		return nil
+	}
+	return v.access.Still()
+}
+
 func newConn(s *Server, n net.Conn) *conn {
-	c := &conn{server: s, net: n, began: time.Now(), caller: gate.Caller{Address: gate.AddressOf(n.RemoteAddr())}}
+	c := &conn{server: s, net: n, began: time.Now()}
+	c.caller.Address = gate.AddressOf(n.RemoteAddr())
 	c.line.conn, c.out.conn = c, c
 	return c
 }
@@ -75,6 +108,9 @@ func (c *conn) run() {
 	c.mu.Lock()
 	why := c.why
 	c.mu.Unlock()
+	if isForeign(why) {
+		c.server.foreign.ended(c.net.RemoteAddr(), why)
+	}
 	if c.server.cfg.Logger != nil {
 		c.server.cfg.Logger.Debug("a ZooKeeper client's connection has ended", "address", c.net.RemoteAddr().String(),
 			"session", c.token.ID.String(), "why", why)
@@ -90,6 +126,7 @@ func (c *conn) serve() error {
 	if err := c.connect(request); err != nil {
 		return err
 	}
+	defer c.server.cfg.Census.Join(census.ZooKeeper, c.net.RemoteAddr(), presence{c}).Leave()
 	return c.read()
 }
 

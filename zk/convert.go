@@ -1,8 +1,6 @@
 package zk
 
 import (
-	"math"
-
 	"holdfast/tree"
 	"holdfast/zk/jute"
 )
@@ -19,27 +17,12 @@ func statOf(s tree.Stat) jute.Stat {
 	}
 }
 
-// Owners that stand for kinds of entries in ZooKeeper.
-const (
-	containerOwner = math.MinInt64
-	expiringOwner  = -1 << 56
-)
-
-// ownerOf returns the owner of an ephemeral, and for other kinds what ZooKeeper shows there. An expiring entry shows
-// the time that it has left where ZooKeeper shows its TTL.
+// ownerOf returns the owner of an ephemeral. ZooKeeper's clients are shown none of the other kinds.
 func ownerOf(s tree.Stat) int64 {
-	switch s.Kind {
-	case tree.Ephemeral:
-		return int64(s.Owner) //nolint:gosec // the bits of an id
-	case tree.Container:
-		return containerOwner
-	case tree.Expiring:
-		return expiringOwner | s.Remaining.Milliseconds()
-	case tree.Persistent, tree.Lingering:
-		return 0
-	default:
+	if s.Kind != tree.Ephemeral {
 		return 0
 	}
+	return int64(s.Owner) //nolint:gosec // the bits of an id
 }
 
 func grantsOf(acl tree.ACL) []jute.ACL {

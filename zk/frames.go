@@ -41,7 +41,7 @@ func (f *frames) next(word func(head [headBytes]byte) bool) ([]byte, error) {
 	}
 	n := int32(binary.BigEndian.Uint32(f.head[:])) //nolint:gosec // two's complement on the wire
 	if n < 0 || n > jute.MaxFrame {
-		return nil, fmt.Errorf("a frame of %d bytes: must be 0 to %d", n, jute.MaxFrame)
+		return nil, fmt.Errorf("%w: a frame of %d bytes: must be 0 to %d", errForeign, n, jute.MaxFrame)
 	}
 	frame := make([]byte, n)
 	if err := f.read(frame); err != nil {
@@ -118,7 +118,11 @@ func (c *conn) first() (jute.ConnectRequest, error) {
 	if err != nil {
 		return jute.ConnectRequest{}, fmt.Errorf("%w: %w", errNoConnect, err)
 	}
-	return jute.ParseConnect(frame)
+	request, err := jute.ParseConnect(frame)
+	if err != nil {
+		return request, fmt.Errorf("%w: %w", errForeign, err)
+	}
+	return request, nil
 }
 
 // read takes requests until the connection ends. A client that is silent for its timeout is gone: its connection ends,
@@ -132,6 +136,9 @@ func (c *conn) read() error {
 		}
 		frame, err := f.next(nil)
 		if err != nil {
+			return err
+		}
+		if err := c.caller.still(); err != nil {
 			return err
 		}
 		if err := c.take(frame); err != nil {

@@ -24,6 +24,9 @@ func (c *conn) connect(r jute.ConnectRequest) error {
 	if c.principals, err = c.principalsOfConnection(); err != nil {
 		return err
 	}
+	if err = c.caller.admit(c.server.cfg.Access, c.net); err != nil {
+		return err
+	}
 	c.instance = randomBits() // before the node can tell the connection anything
 	if c.link, err = c.server.service.Connect(c); err != nil {
 		return err
@@ -35,7 +38,7 @@ func (c *conn) connect(r jute.ConnectRequest) error {
 	if r.SessionID != 0 {
 		kind = gate.Resumes
 	}
-	if err = c.server.cfg.Gate.Admit(time.Now(), kind, 1, c.caller); err != nil {
+	if err = c.server.cfg.Gate.Admit(time.Now(), kind, 1, c.caller.Caller); err != nil {
 		return err
 	}
 	var grant session.Grant
@@ -45,14 +48,29 @@ func (c *conn) connect(r jute.ConnectRequest) error {
 		grant, err = c.resume(ctx, r)
 	}
 	if err != nil {
-		c.server.cfg.Gate.Unserved(time.Now(), kind, 1, c.caller, err)
+		c.server.cfg.Gate.Unserved(time.Now(), kind, 1, c.caller.Caller, err)
 		if isGone(err) {
 			c.server.stats.expired.Add(1)
 			_, _ = c.net.Write(jute.ConnectResponse{HasReadOnly: r.HasReadOnly}.Frame())
 		}
 		return fmt.Errorf("connecting: %w", err)
 	}
+	if err := c.server.settled(ctx); err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
 	return c.welcome(r, grant)
+}
+
+// settled waits until the node knows that it may answer reads. Just after an election it applies the leader's entries,
+// and so has a session to give out, a moment before it has heard of a good round. Without the wait the first read of a
+// client that was let in ends the connection (G6).
+func (s *Server) settled(ctx context.Context) error {
+	for s.service.State().Mode == session.ModeNoLeader {
+		if err := pause(ctx, settlePause); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // welcome begins the tree's part and answers the handshake.
@@ -73,11 +91,13 @@ func (c *conn) welcome(r jute.ConnectRequest, grant session.Grant) error {
 	return nil
 }
 
-// open opens a session for a client that asks for P: of 7P/6, so that P is what the client may be told (Z4).
+// open opens a session for a client that asks for P: of 7P/6, in whole milliseconds, so that P is what the client may
+// be told (Z4).
 func (c *conn) open(ctx context.Context, r jute.ConnectRequest) (session.Grant, error) {
 	asked := time.Duration(max(r.Timeout, 0)) * time.Millisecond
+	rounded := (asked*7/6 + time.Millisecond - 1).Truncate(time.Millisecond)
 	o := session.OpenRequest{
-		Timeout: max(asked*7/6, time.Millisecond), MS: session.MS(time.Now()), Instance: c.instance,
+		Timeout: max(rounded, time.Millisecond), MS: session.MS(time.Now()), Instance: c.instance,
 		Local: r.ReadOnly && c.server.service.State().Mode == session.ModeReadOnly,
 	}
 	_, _ = rand.Read(o.RequestID[:])
@@ -127,6 +147,9 @@ func (c *conn) resume(ctx context.Context, r jute.ConnectRequest) (session.Grant
 		}
 	}
 }
+
+// settlePause is how long a handshake waits before it looks at the node's mode again.
+const settlePause = 10 * time.Millisecond
 
 // resumePause is how long a resume waits before it looks again, when its session was moved or is being closed.
 const resumePause = 20 * time.Millisecond

@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,8 +50,16 @@ type out struct {
 	ends bool
 	// closing says that the client closes its session: the answer to that ends the connection, not the session's end.
 	closing atomic.Bool
-	// sent counts replies, for four-letter words.
-	sent atomic.Int64
+	// gone says that this close has ended the session: it cannot expire any more, so nothing waits for a touch (Z5). No
+	// touch of it would ever be confirmed.
+	gone    atomic.Bool
+	figures outFigures
+}
+
+// outFigures are for those who ask.
+type outFigures struct {
+	// sent counts replies, waits is how many bytes are unsent.
+	sent, waits atomic.Int64
 }
 
 // begin sends the answer to the handshake.
@@ -61,12 +70,23 @@ func (o *out) begin(frame []byte) {
 	o.poke()
 }
 
-// reply sends a reply that keeps no order.
-func (o *out) reply(s small) {
+// maxSmall is how many replies without an order may wait. A client that reads its answers never has so many.
+const maxSmall = 4096
+
+// reply sends a reply that keeps no order. The error ends the connection: a client that pings and reads nothing would
+// fill the memory.
+func (o *out) reply(s small) error {
 	o.mu.Lock()
-	o.small = append(o.small, s)
+	full := len(o.small) >= maxSmall
+	if !full {
+		o.small = append(o.small, s)
+	}
 	o.mu.Unlock()
+	if full {
+		return fmt.Errorf("%w: %d pings have no answer yet", errForeign, maxSmall)
+	}
 	o.poke()
+	return nil
 }
 
 // poke says that there may be something to send. It returns at once.
@@ -152,6 +172,7 @@ func (o *out) step() (goes bool, err error) {
 		if err := o.gather(); err != nil {
 			return false, err
 		}
+		o.figures.waits.Store(int64(len(o.unsent)))
 	}
 	switch {
 	case len(o.unsent) == 0 && o.over():
@@ -191,6 +212,7 @@ func (o *out) send() error {
 	}
 	_, err := c.net.Write(o.unsent)
 	c.server.stats.sent.Add(int64(len(o.unsent)))
+	o.figures.waits.Store(0)
 	if o.unsent = o.unsent[:0]; cap(o.unsent) > sendBytes || !c.busy() {
 		o.unsent = nil // an idle connection keeps no buffer (Z10)
 	}
@@ -258,7 +280,7 @@ func (o *out) tell(t *session.TreeTold) error {
 // mayTell reports whether a byte may be sent now: the client, which gives its server up two thirds of P after the last
 // byte, then does so before its session can expire (Z5).
 func (c *conn) mayTell() bool {
-	return c.token.Local || c.link.Promised(c.token.ID) >= c.period*2/3+c.timeout/100
+	return c.token.Local || c.out.gone.Load() || c.link.Promised(c.token.ID) >= c.period*2/3+c.timeout/100
 }
 
 // finishNow ends the connection with the reply that is being made: it is sent whatever the promise is (Z5).
@@ -266,6 +288,7 @@ func (o *out) finishNow() { o.ends = true }
 
 // closed answers a closeSession, and ends the connection.
 func (o *out) closed(xid int32) {
+	o.gone.Store(true)
 	o.mu.Lock()
 	o.small = append(o.small, small{xid: xid, ends: true})
 	o.mu.Unlock()
@@ -274,6 +297,6 @@ func (o *out) closed(xid int32) {
 
 // count counts a reply.
 func (o *out) count() {
-	o.sent.Add(1)
+	o.figures.sent.Add(1)
 	o.conn.server.stats.replies.Add(1)
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,6 +100,48 @@ func TestPasswords(t *testing.T) {
 			t.Error("the session is served through its former connection")
 		}
 	})
+}
+
+// TestNobodyIsWelcomedTooEarly: a node that gives out a session serves it. After an election a node learns of the
+// leader's first entries, and so of a session, before it learns of a good round, without which it reads nothing.
+func TestNobodyIsWelcomedTooEarly(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		served(t, c, "z", 10*time.Second)
+		for range 5 {
+			heal := c.Apart()
+			time.Sleep(20 * time.Second)
+			heal()
+			var clients sync.WaitGroup
+			for _, node := range c.Names {
+				clients.Go(func() { welcomed(c, node) })
+			}
+			clients.Wait()
+		}
+	})
+}
+
+// welcomed asks a node for a session until it gives one, and reads an entry at once.
+func welcomed(c *world, node string) {
+	t := c.T
+	for {
+		n, err := c.Host("early-"+node).Dial(t.Context(), node+":7404")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = n.Write(connecting(0, nil))
+		if _, err := io.ReadFull(n, make([]byte, 4+36)); err == nil {
+			defer func() { _ = n.Close() }()
+			_, _ = n.Write([]byte{0, 0, 0, 14, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 1, '/', 0}) // exists
+			if _, err := io.ReadFull(n, make([]byte, 4+16+68)); err != nil {
+				t.Errorf("%s gave out a session and did not read an entry: %v", node, err)
+			}
+			return
+		}
+		_ = n.Close()
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // TestAConnectionThatItsClientHasLeft: a resume that was on its way when its client gave the connection up does not

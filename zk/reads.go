@@ -49,10 +49,10 @@ func codeOfAnswer(a *session.TreeAnswer) (jute.Code, error) {
 	return 0, a.Err
 }
 
-// valid refuses a request about a path that no entry can have.
+// valid refuses a read of a path that no entry can have. ZooKeeper looks for it, and finds nothing.
 func (c *conn) valid(r *request, path string) bool {
 	if tree.CheckPath(path) != nil {
-		c.refuse(r, jute.BadArguments)
+		c.refuse(r, jute.NoNode)
 		return false
 	}
 	return true
@@ -60,10 +60,14 @@ func (c *conn) valid(r *request, path string) bool {
 
 func prepareExists(c *conn, r *request) {
 	b := r.Body.(jute.WatchRequest) //nolint:errcheck,forcetypeassert // the codec's own table
+	if strings.Contains(b.Path, "\x00") {
+		c.refuse(r, jute.BadArguments)
+		return
+	}
 	if !c.valid(r, b.Path) {
 		return
 	}
-	c.read1(r, tree.Query{Kind: tree.GetStat, Path: b.Path, Watch: b.Watch}, nil)
+	c.read1(r, tree.Query{Kind: tree.GetStat, Path: b.Path, Watch: b.Watch, Unguarded: true}, nil)
 	answer := r.answer
 	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
 		if a.Err != nil {
@@ -88,7 +92,7 @@ func prepareGetData(c *conn, r *request) {
 			e := jute.Reply(r.Xid, zxid, jute.OK)
 			text := c.server.cfg.Members()
 			e.Buffer([]byte(text))
-			e.Stat(jute.Stat{DataLength: int32(len(text))}) //nolint:gosec // some addresses
+			e.Stat(jute.Stat{ACLVersion: -1, DataLength: int32(len(text))}) //nolint:gosec // some addresses
 			return e
 		})
 		return

@@ -15,22 +15,21 @@ func (c *conn) requestOf(frame []byte) (*request, error) {
 	parsed, err := jute.ParseRequest(frame)
 	var body *jute.BodyError
 	if err != nil && !errors.As(err, &body) {
-		return nil, err // too short for its header (N-46)
+		return nil, fmt.Errorf("%w: %w", errForeign, err) // too short for its header (N-46)
 	}
 	r := &request{Request: parsed, bytes: len(frame)}
 	if err != nil {
-		c.refuseAnd(r, jute.MarshallingError, err)
+		c.refuseAnd(r, jute.MarshallingError, fmt.Errorf("%w: %w", errForeign, err))
 		return r, nil
 	}
 	if parsed.Op == jute.Ping {
-		c.out.reply(small{xid: parsed.Xid})
-		return nil, nil //nolint:nilnil // answered
+		return nil, c.out.reply(small{xid: parsed.Xid}) // answered
 	}
 	if prepare := handlers[parsed.Op]; prepare != nil {
 		prepare(c, r)
 		return r, nil
 	}
-	c.refuseAnd(r, jute.Unimplemented, fmt.Errorf("%v is not served", parsed.Op)) // N-40, N-42
+	c.refuseAnd(r, jute.Unimplemented, fmt.Errorf("%w: %v is not served", errForeign, parsed.Op)) // N-40, N-42
 	return r, nil
 }
 

@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
+	"holdfast/transport/census"
 	"holdfast/transport/gate"
 )
 
@@ -18,6 +20,10 @@ type Config struct {
 	Logger hclog.Logger
 	// Gate has the node's budgets, which it shares with the client port.
 	Gate *gate.Gate
+	// Census lists the connections that have a session.
+	Census *census.Census
+	// Access decides who may connect, and who is told a four-letter word; nil lets everybody.
+	Access Access
 	// Super is the digest of super, empty for nobody.
 	Super string
 	// Words are the four-letter words that are answered (Z8).
@@ -28,6 +34,22 @@ type Config struct {
 	Members func() string
 }
 
+// Access decides who may use the port. Safe for concurrent use.
+type Access interface {
+	// Connect admits a client that wants a session, by its verified certificate, nil without one.
+	Connect(certificate *x509.Certificate, from net.Addr) (Caller, error)
+	// Word admits somebody who asks for a four-letter word.
+	Word(certificate *x509.Certificate, from net.Addr) error
+}
+
+// Caller is an admitted client.
+type Caller interface {
+	// Name is its verified name, empty for none.
+	Name() string
+	// Still returns an error when the client may go on no more.
+	Still() error
+}
+
 // Server serves ZooKeeper's clients. Safe for concurrent use.
 type Server struct {
 	cfg     Config
@@ -35,9 +57,10 @@ type Server struct {
 	confirm *confirmer
 	stats   stats
 	// ctx ends when the server stops: requests that wait for the cluster end with it.
-	ctx    context.Context //nolint:containedctx // the server's own lifetime
-	cancel context.CancelFunc
-	began  time.Time
+	ctx     context.Context //nolint:containedctx // the server's own lifetime
+	cancel  context.CancelFunc
+	began   time.Time
+	foreign foreign
 
 	mu sync.Mutex
 	// conns are the open connections. guarded by mu
@@ -50,6 +73,7 @@ type Server struct {
 // New returns a server on a node's service.
 func New(cfg Config, service session.Service) *Server {
 	s := &Server{cfg: cfg, service: service, conns: map[*conn]struct{}{}, began: time.Now()}
+	s.foreign.log = cfg.Logger
 	//nolint:forbidigo // the server ends by Stop
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.confirm = newConfirmer(s)

@@ -1,6 +1,8 @@
 package zk
 
 import (
+	"slices"
+
 	"holdfast/session"
 	"holdfast/tree"
 	"holdfast/zk/jute"
@@ -17,7 +19,7 @@ func (l *line) returning() bool {
 // prepareSetWatches brings back the watches of a client that was away (W-07).
 func prepareSetWatches(c *conn, r *request) {
 	b := r.Body.(jute.SetWatchesRequest) //nolint:errcheck,forcetypeassert // the codec's own table
-	var all []tree.WatchSpec
+	var once, lasting []tree.WatchSpec
 	for _, of := range []struct {
 		paths []string
 		kind  tree.WatchKind
@@ -33,11 +35,17 @@ func prepareSetWatches(c *conn, r *request) {
 				c.refuse(r, jute.BadArguments)
 				return
 			}
-			all = append(all, tree.WatchSpec{Path: path, Kind: of.kind})
+			if spec := (tree.WatchSpec{Path: path, Kind: of.kind}); of.kind.OneShot() {
+				once = append(once, spec)
+			} else {
+				lasting = append(lasting, spec)
+			}
 		}
 	}
 	since := tree.Stamp(max(b.Zxid, 0)) //nolint:gosec // not negative
-	c.addWatches(r, all, since, func(*jute.Encoder) {})
+	// A client that has seen nothing has missed all changes (W-07). Its lasting watches begin now.
+	additions := []tree.Addition{{Watches: once, Since: max(since, 1)}, {Watches: lasting, Since: since}}
+	c.addWatches(r, additions, func(*jute.Encoder) {})
 }
 
 // prepareAddWatch adds a lasting watch.
@@ -46,16 +54,27 @@ func prepareAddWatch(c *conn, r *request) {
 	kind, ok := map[int32]tree.WatchKind{
 		jute.ModePersistent: tree.WatchPersistent, jute.ModeRecursive: tree.WatchRecursive,
 	}[b.Type]
-	if !ok || tree.CheckPath(b.Path) != nil {
+	if !ok {
+		c.refuse(r, jute.MarshallingError)
+		return
+	}
+	if tree.CheckPath(b.Path) != nil {
 		c.refuse(r, jute.BadArguments)
 		return
 	}
-	c.addWatches(r, []tree.WatchSpec{{Path: b.Path, Kind: kind}}, 0, func(e *jute.Encoder) { e.Int(int32(jute.OK)) })
+	additions := []tree.Addition{{Watches: []tree.WatchSpec{{Path: b.Path, Kind: kind}}}}
+	c.addWatches(r, additions, func(e *jute.Encoder) { e.Int(int32(jute.OK)) })
 }
 
 // addWatches makes a request that adds watches, as many at a time as the node takes.
-func (c *conn) addWatches(r *request, all []tree.WatchSpec, since tree.Stamp, reply func(e *jute.Encoder)) {
-	if len(all) == 0 {
+func (c *conn) addWatches(r *request, additions []tree.Addition, reply func(e *jute.Encoder)) {
+	var parts []tree.Addition
+	for _, a := range additions {
+		for part := range slices.Chunk(a.Watches, tree.MaxWatches) {
+			parts = append(parts, tree.Addition{Watches: part, Since: a.Since})
+		}
+	}
+	if len(parts) == 0 {
 		c.inTurn(r, func(zxid int64) *jute.Encoder {
 			e := jute.Reply(r.Xid, zxid, jute.OK)
 			reply(e)
@@ -65,10 +84,10 @@ func (c *conn) addWatches(r *request, all []tree.WatchSpec, since tree.Stamp, re
 	}
 	r.order = alone
 	r.begin = func(r *request, key uint64) error {
-		part := all[:min(len(all), tree.MaxWatches)]
-		all = all[len(part):]
+		part := parts[0]
+		parts = parts[1:]
 		return c.tree.AddWatches(session.TreeAddition{
-			Key: key, Bytes: r.bytes + watchBytes*len(part), Addition: tree.Addition{Watches: part, Since: since},
+			Key: key, Bytes: r.bytes + watchBytes*len(part.Watches), Addition: part,
 		})
 	}
 	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
@@ -76,7 +95,7 @@ func (c *conn) addWatches(r *request, all []tree.WatchSpec, since tree.Stamp, re
 		if err != nil {
 			return nil, false, err
 		}
-		if code == jute.OK && len(all) > 0 {
+		if code == jute.OK && len(parts) > 0 {
 			return nil, true, c.line.hand(r, r.begin)
 		}
 		e := jute.Reply(r.Xid, int64(a.Stamp), code) //nolint:gosec // stamps are positive
@@ -114,8 +133,12 @@ func kindsOf(watcher int32) []tree.WatchKind {
 func prepareRemoveWatches(c *conn, r *request) {
 	b := r.Body.(jute.TypeRequest) //nolint:errcheck,forcetypeassert // the codec's own table
 	kinds := kindsOf(b.Type)
-	if kinds == nil || tree.CheckPath(b.Path) != nil {
+	if kinds == nil {
 		c.refuse(r, jute.BadArguments)
+		return
+	}
+	if tree.CheckPath(b.Path) != nil { // no watch can be there
+		c.refuse(r, jute.NoWatcher)
 		return
 	}
 	specs := make([]tree.WatchSpec, len(kinds))
@@ -141,8 +164,12 @@ func prepareRemoveWatches(c *conn, r *request) {
 func prepareCheckWatches(c *conn, r *request) {
 	b := r.Body.(jute.TypeRequest) //nolint:errcheck,forcetypeassert // the codec's own table
 	kinds := kindsOf(b.Type)
-	if kinds == nil || tree.CheckPath(b.Path) != nil {
+	if kinds == nil {
 		c.refuse(r, jute.BadArguments)
+		return
+	}
+	if tree.CheckPath(b.Path) != nil { // no watch can be there
+		c.refuse(r, jute.NoWatcher)
 		return
 	}
 	r.order = alone

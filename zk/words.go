@@ -2,11 +2,13 @@ package zk
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"holdfast/session"
+	"holdfast/transport/secure"
 	"holdfast/tree"
 )
 
@@ -69,6 +71,10 @@ func (c *conn) word(head [headBytes]byte) bool {
 		return false
 	}
 	text := name + " is not executed because it is not in the whitelist.\n"
+	if access := c.server.cfg.Access; access != nil &&
+		access.Word(secure.PeerCertificate(c.net), c.net.RemoteAddr()) != nil {
+		return true // the guard has counted it, and the connection ends without an answer
+	}
 	if slices.Contains(c.server.cfg.Words, name) {
 		standing := c.server.cfg.Standing()
 		text = say(c.server, &standing)
@@ -98,8 +104,15 @@ func (s *Server) role(n *Standing) string {
 	return s.mode("read-only", role)
 }
 
-// version returns the version that clients parse, with the node's own behind it.
-func (n *Standing) version() string { return Version + "-holdfast-" + n.Release + ", built on unknown" }
+// version returns the version that clients parse, with the node's own behind it. Some parse the date too, in the form
+// of ZooKeeper 3.5; a build here has none.
+func (n *Standing) version() string {
+	release := strings.Trim(unparsed.ReplaceAllString(n.Release, "-"), "-")
+	return Version + "-holdfast-" + release + ", built on 01/01/1970 00:00 UTC"
+}
+
+// unparsed is what clients do not expect in a version.
+var unparsed = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
 // zxid returns the newest index that the node has applied, as a stamp.
 func (s *Server) zxid() uint64 { return uint64(tree.StampAt(s.service.State().Index, 0)) }
@@ -157,7 +170,7 @@ func (s *Server) conf(n *Standing) string {
 		toldTimeout(n.MaxTimeout).Milliseconds(), n.Node)
 }
 
-// cons lists the connections with a session (A-03).
+// cons lists the connections with a session (A-03). What is not kept of each request is as before the first one.
 func (s *Server) cons(*Standing) string {
 	var b strings.Builder
 	for _, c := range s.all() {
@@ -165,8 +178,9 @@ func (s *Server) cons(*Standing) string {
 		if id == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, " /%s[1](queued=0,recved=%d,sent=%d,sid=0x%x,est=%d,to=%d)\n", addressOf(c.net), received,
-			c.out.sent.Load(), uint64(id), c.began.UnixMilli(), timeout.Milliseconds())
+		fmt.Fprintf(&b, " /%s[1](queued=0,recved=%d,sent=%d,sid=0x%x,lop=NA,est=%d,to=%d,lcxid=0x0,"+
+			"lzxid=0xffffffffffffffff,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0)\n", addressOf(c.net), received,
+			c.out.figures.sent.Load(), uint64(id), c.began.UnixMilli(), timeout.Milliseconds())
 	}
 	return b.String()
 }

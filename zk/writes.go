@@ -2,6 +2,7 @@ package zk
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"holdfast/session"
@@ -11,19 +12,63 @@ import (
 
 // prepareWrite makes a request of one write.
 func prepareWrite(c *conn, r *request) {
-	op, code := c.opOf(&r.Request)
-	if code != jute.OK {
-		c.refuse(r, code)
+	var asked script
+	asked.add(c, &r.Request)
+	if asked.code != jute.OK && len(asked.ops) == 1 { // the state decides nothing
+		c.refuse(r, asked.code)
 		return
 	}
-	c.transact(r, tree.Transaction{Then: []tree.Op{op}}, func(stamp int64, o tree.Outcome) *jute.Encoder {
+	c.transact(r, tree.Transaction{Then: asked.ops}, func(stamp int64, o tree.Outcome) *jute.Encoder {
 		if o.Refused != nil {
-			return jute.Reply(r.Xid, stamp, codes[o.Refused.Code])
+			_, code := asked.refusal(o)
+			return jute.Reply(r.Xid, stamp, code)
 		}
 		e := jute.Reply(r.Xid, stamp, jute.OK)
 		appendOutcome(e, r.Op, o.Ops[0])
 		return e
 	})
+}
+
+// script is what the state is asked for one write, or for those of a multi. ZooKeeper judges operations in their
+// order, and the first that fails decides (N-32). So what the front end refuses by itself is put to the state as an
+// operation that always fails, and counts only if those before it hold.
+type script struct {
+	ops []tree.Op
+	// at is the place of the operation that the front end refuses with code; nothing stands behind it.
+	at   int
+	code jute.Code
+}
+
+// noVersion is the version of no entry. Any negative version but -1 stands for it, as in ZooKeeper.
+const noVersion = 1 << 62
+
+// add appends an operation. It reports whether another one may follow.
+func (s *script) add(c *conn, r *jute.Request) bool {
+	op, probe, code := c.opOf(r)
+	if code == jute.OK {
+		s.ops = append(s.ops, op)
+		return true
+	}
+	s.at, s.code = len(s.ops), code
+	if probe != nil {
+		s.ops = append(s.ops, probe)
+	}
+	s.ops = append(s.ops, tree.Check{Path: tree.Root, Version: noVersion})
+	return false
+}
+
+// refusal returns which operation was refused, and the code that it is answered with. A probe is refused for what
+// ZooKeeper judges before it looks at what the front end has refused.
+func (s *script) refusal(o tree.Outcome) (at int, code jute.Code) {
+	code = codes[o.Refused.Code]
+	if s.code == jute.OK || o.At < s.at {
+		return o.At, code
+	}
+	probed := o.At == s.at && len(s.ops) > s.at+1
+	if probed && (code == jute.NoNode || code == jute.NoAuth) {
+		return s.at, code
+	}
+	return s.at, s.code
 }
 
 // transact makes a request of a transaction.
@@ -77,16 +122,13 @@ func prepareMulti(c *conn, r *request) {
 		c.refuse(r, jute.MarshallingError)
 		return
 	}
-	ops := make([]tree.Op, len(b.Ops))
+	var asked script
 	for i := range b.Ops {
-		op, code := c.opOf(&b.Ops[i])
-		if code != jute.OK {
-			c.inTurn(r, func(zxid int64) *jute.Encoder { return refusedMulti(r.Xid, zxid, len(b.Ops), i, code) })
-			return
+		if !asked.add(c, &b.Ops[i]) {
+			break
 		}
-		ops[i] = op
 	}
-	if len(ops) == 0 {
+	if len(b.Ops) == 0 {
 		c.inTurn(r, func(zxid int64) *jute.Encoder {
 			e := jute.Reply(r.Xid, zxid, jute.OK)
 			e.MultiEnd()
@@ -94,26 +136,32 @@ func prepareMulti(c *conn, r *request) {
 		})
 		return
 	}
-	c.transact(r, tree.Transaction{Then: ops}, func(stamp int64, o tree.Outcome) *jute.Encoder {
+	c.transact(r, tree.Transaction{Then: asked.ops}, func(stamp int64, o tree.Outcome) *jute.Encoder {
 		if o.Refused != nil {
-			return refusedMulti(r.Xid, stamp, len(ops), o.At, codes[o.Refused.Code])
+			at, code := asked.refusal(o)
+			return refusedMulti(r.Xid, stamp, len(b.Ops), at, code)
 		}
 		e := jute.Reply(r.Xid, stamp, jute.OK)
 		for i, op := range b.Ops {
 			e.MultiHeader(jute.MultiHeader{Op: shownOp(op.Op)})
-			appendOutcome(e, op.Op, o.Ops[i])
+			appendOutcome(e, shownOp(op.Op), o.Ops[i])
 		}
 		e.MultiEnd()
 		return e
 	})
 }
 
-// shownOp returns the operation that a multi's reply names: all creates that tell a stat are create2 (N-31).
+// shownOp returns the operation that a multi's reply names. Only creates of containers and expiring entries tell a
+// stat, as create2 (N-31): ZooKeeper takes a create2 in a multi for a create.
 func shownOp(op jute.Op) jute.Op {
-	if op == jute.CreateContainer || op == jute.CreateTTL {
+	switch op { //nolint:exhaustive // the others are shown as they are
+	case jute.CreateContainer, jute.CreateTTL:
 		return jute.Create2
+	case jute.Create2:
+		return jute.Create
+	default:
+		return op
 	}
-	return op
 }
 
 // refusedMulti returns the reply to a multi of n operations of which the one at a place was refused (N-32). Its header
@@ -134,96 +182,127 @@ func refusedMulti(xid int32, zxid int64, n, at int, code jute.Code) *jute.Encode
 	return e
 }
 
-// opOf returns the operation of a write, or why it cannot be one.
-func (c *conn) opOf(r *jute.Request) (tree.Op, jute.Code) {
-	var op tree.Op
+// opOf returns the operation of a write, or why it cannot be one. With a probe, the state is asked that first.
+func (c *conn) opOf(r *jute.Request) (op, probe tree.Op, code jute.Code) {
 	switch b := r.Body.(type) {
 	case jute.CreateRequest:
 		return c.createOf(r.Op, b)
 	case jute.SetDataRequest:
 		op = tree.Set{Path: b.Path, Data: b.Data, Version: versionOf(b.Version)}
 	case jute.SetACLRequest:
+		if tree.CheckPath(b.Path) != nil {
+			return nil, nil, jute.BadArguments
+		}
 		acl, code := c.aclOf(b.ACL)
 		if code != jute.OK {
-			return nil, code
+			return nil, nil, code
 		}
 		op = tree.SetACL{Path: b.Path, ACL: acl, Version: versionOf(b.Version)}
 	case jute.VersionRequest:
-		if op = (tree.Delete{Path: b.Path, Version: versionOf(b.Version)}); r.Op == jute.Check {
+		if r.Op == jute.Check {
 			op = tree.Check{Path: b.Path, Version: versionOf(b.Version)}
+			break
+		}
+		op = tree.Delete{Path: b.Path, Version: versionOf(b.Version)}
+		if tree.CheckPath(b.Path) != nil && named(b.Path) {
+			return nil, nil, jute.NoNode
 		}
 	default:
-		return nil, jute.BadArguments
+		return nil, nil, jute.BadArguments
 	}
 	if tree.CheckOp(op) != nil {
-		return nil, jute.BadArguments
+		return nil, nil, jute.BadArguments
 	}
-	return op, jute.OK
+	return op, nil, jute.OK
 }
 
-// versionOf returns the version that is expected. ZooKeeper's numbers have 32 bits, and any negative one matches none
-// but -1.
-func versionOf(v int32) int64 { return int64(v) }
+// named reports whether ZooKeeper looks for an entry of that path, though there can be none if the path is not valid.
+func named(path string) bool { return strings.Contains(path, "/") && !strings.Contains(path, "\x00") }
 
-// createOf returns a create. ZooKeeper's flags say its kind (N-20).
-func (c *conn) createOf(op jute.Op, b jute.CreateRequest) (tree.Op, jute.Code) {
-	create := tree.Create{Path: b.Path, Data: b.Data, Kind: tree.Persistent}
+// versionOf returns the version that is expected.
+func versionOf(v int32) int64 {
+	if v < tree.Any {
+		return noVersion
+	}
+	return int64(v)
+}
+
+// createOf returns a create. ZooKeeper's flags say its kind (N-20). It judges the flags, then the access list, then the
+// parent, for which the probe is, and then the path.
+func (c *conn) createOf(op jute.Op, b jute.CreateRequest) (create, probe tree.Op, code jute.Code) {
+	made := tree.Create{Path: b.Path, Data: b.Data, Kind: tree.Persistent}
 	switch b.Flags {
 	case jute.Persistent:
 	case jute.Ephemeral:
-		create.Kind = tree.Ephemeral
+		made.Kind = tree.Ephemeral
 	case jute.PersistentSequential:
-		create.Sequential = true
+		made.Sequential = true
 	case jute.EphemeralSequential:
-		create.Kind, create.Sequential = tree.Ephemeral, true
+		made.Kind, made.Sequential = tree.Ephemeral, true
 	case jute.Container:
-		create.Kind = tree.Container
+		made.Kind = tree.Container
 	case jute.PersistentTTL, jute.PersistentSequentialTTL:
-		create.Kind, create.Sequential = tree.Expiring, b.Flags == jute.PersistentSequentialTTL
+		made.Kind, made.Sequential = tree.Expiring, b.Flags == jute.PersistentSequentialTTL
 		if b.TTL < 1 || b.TTL > tree.MaxTTL.Milliseconds() {
-			return nil, jute.BadArguments
+			return nil, nil, jute.BadArguments
 		}
-		create.TTL = time.Duration(b.TTL) * time.Millisecond
+		made.TTL = time.Duration(b.TTL) * time.Millisecond
 	default:
-		return nil, jute.BadArguments
+		return nil, nil, jute.BadArguments
 	}
-	if (op == jute.CreateTTL) != (create.Kind == tree.Expiring) {
-		return nil, jute.BadArguments
+	if (op == jute.CreateTTL) != (made.Kind == tree.Expiring) || !named(b.Path) {
+		return nil, nil, jute.BadArguments
 	}
-	var code jute.Code
-	if create.ACL, code = c.aclOf(b.ACL); code != jute.OK {
-		return nil, code
+	if made.ACL, code = c.aclOf(b.ACL); code != jute.OK {
+		return nil, nil, code
 	}
-	if tree.CheckOp(create) != nil {
-		return nil, jute.BadArguments
+	if tree.CheckOp(made) != nil {
+		parent := b.Path[:strings.LastIndexByte(b.Path, '/')]
+		probe := tree.Create{Path: parent + "/", Sequential: true, Kind: tree.Persistent}
+		switch {
+		case parent == "/": // of "//a": the root has two names in ZooKeeper
+			probe.Path = "/"
+		case tree.CheckOp(probe) != nil:
+			return nil, nil, jute.NoNode
+		}
+		return nil, probe, jute.BadArguments
 	}
-	return create, jute.OK
+	return made, nil, jute.OK
 }
 
-// aclOf returns an access list. A list is never empty in ZooKeeper, and names only who can be somebody.
+// aclOf returns an access list. A request's list is never empty in ZooKeeper, and names only who can be somebody.
+// Permissions that there are not are left out.
 func (c *conn) aclOf(all []jute.ACL) (tree.ACL, jute.Code) {
 	if len(all) == 0 {
 		return nil, jute.InvalidACL
 	}
 	acl := make(tree.ACL, len(all))
 	for i, a := range all {
-		if a.Perms < 0 || a.Perms > int32(tree.All) {
-			return nil, jute.InvalidACL
+		perms := tree.Permissions(a.Perms) & tree.All //nolint:gosec // its bits
+		acl[i] = tree.Grant{Permissions: perms, Scheme: a.Scheme, ID: a.ID}
+		if judged := acl[i]; judged.Scheme != tree.Auth {
+			judged.Permissions = tree.All
+			if (tree.ACL{judged}).Check() != nil {
+				return nil, jute.InvalidACL
+			}
 		}
-		acl[i] = tree.Grant{Permissions: tree.Permissions(a.Perms), Scheme: a.Scheme, ID: a.ID} //nolint:gosec // in bounds
 	}
 	acl, err := acl.Expand(c.who())
-	if err != nil || acl.Check() != nil {
+	if err != nil {
 		return nil, jute.InvalidACL
 	}
-	return distinct(acl), jute.OK
+	acl = distinct(acl)
+	if acl.Check() != nil {
+		return nil, jute.InvalidACL
+	}
+	return acl, jute.OK
 }
 
-// distinct returns a list without the grants that it has twice.
+// distinct returns a list without the grants that it has twice, and without those of nothing.
 func distinct(acl tree.ACL) tree.ACL {
 	kept := make(tree.ACL, 0, len(acl))
 	for _, g := range acl {
-		if !slices.Contains(kept, g) {
+		if g.Permissions != 0 && !slices.Contains(kept, g) {
 			kept = append(kept, g)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/session/words"
 	"holdfast/transport/wire"
 	"holdfast/tree"
 )
@@ -29,6 +30,20 @@ type operated struct {
 	// frozen is the newest freeze that was asked for, extended are the extensions. guarded by mu
 	frozen   *holdfastv1.FreezeExpiryRequest
 	extended []*holdfastv1.ExtendSessionRequest
+	// alone says that the node's address is among those of the members. guarded by mu
+	alone bool
+}
+
+// ListMembers lists the node at its own address, or else members that are not there.
+func (o *operated) ListMembers(ctx context.Context,
+	r *holdfastv1.ListMembersRequest,
+) (*holdfastv1.ListMembersResponse, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.alone {
+		return o.fakeNode.ListMembers(ctx, r)
+	}
+	return &holdfastv1.ListMembersResponse{Members: []*holdfastv1.Member{{Id: o.number, ClientAddress: o.address}}}, nil
 }
 
 func startOperated(t *testing.T) *operated {
@@ -36,7 +51,7 @@ func startOperated(t *testing.T) *operated {
 	o := &operated{fakeNode: &fakeNode{number: 1}}
 	o.address = startNodeWith(t, func(server *grpc.Server) {
 		holdfastv1.RegisterSessionServiceServer(server, o.fakeNode)
-		holdfastv1.RegisterClusterServiceServer(server, o.fakeNode)
+		holdfastv1.RegisterClusterServiceServer(server, o)
 		holdfastv1.RegisterAdminServiceServer(server, o)
 	})
 	t.Setenv(endpointsVariable, o.address)
@@ -114,9 +129,9 @@ func (o *operated) KillSessions(_ context.Context,
 }
 
 // each fails unless text has all words.
-func each(t *testing.T, text string, words ...string) {
+func each(t *testing.T, text string, given ...string) {
 	t.Helper()
-	for _, w := range words {
+	for _, w := range given {
 		if !strings.Contains(text, w) {
 			t.Errorf("%q is missing in:\n%s", w, text)
 		}
@@ -124,10 +139,21 @@ func each(t *testing.T, text string, words ...string) {
 }
 
 func TestSessionWhy(t *testing.T) {
-	startOperated(t)
+	o := startOperated(t)
 	code, stdout, _ := execute(t, "", "session", "why", livingID.String())
 	each(t, stdout, "lives", "timeout is 10s", "node 1 serves it", "leader of term 7", "2.1s old", "expires 8s from now",
-		"50ms later")
+		"50ms later", "only node 1 knows")
+	o.mu.Lock()
+	o.alone = true
+	o.mu.Unlock()
+	_, stdout, _ = execute(t, "", "session", "why", livingID.String())
+	each(t, stdout, "from 10.0.0.1:4000 since 2026-01-01", "protocol grpc", `as "worker", with`, "ip:10.0.0.1, x509:CN=w",
+		"1 session and 2 watches")
+	_, stdout, _ = execute(t, "", "session", "why", livingID.String(), "-o", "json")
+	var alive whyView
+	if err := json.Unmarshal([]byte(stdout), &alive); err != nil || alive.Client == nil || alive.Client.Watches != 2 {
+		t.Errorf("JSON %s, %v", stdout, err)
+	}
 	if code != exitDone {
 		t.Errorf("exit code %d", code)
 	}
@@ -152,7 +178,7 @@ func TestSessionWhy(t *testing.T) {
 func TestSessionWhyOfAnOldCertificate(t *testing.T) {
 	old := dead()
 	old.Story, old.Left, old.Credited, old.LastTouchAge = session.Story{}, session.Left{}, 0, -time.Millisecond
-	text := strings.Join(whyEnded(&old), "\n")
+	text := strings.Join(words.Ended(&old), "\n")
 	each(t, text, "heard of no touch in its term", "before feature level 2")
 	for _, never := range []string{"timeout of", "silent", "after the session was due", "ephemeral", "will", "counted"} {
 		if strings.Contains(text, never) {

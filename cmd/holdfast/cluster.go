@@ -16,6 +16,7 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
+	"holdfast/session/words"
 )
 
 // statusView is a node's status in JSON. Error says why a node gave no status.
@@ -169,7 +170,7 @@ func treeText(v *statusView) string {
 	if v.FeatureLevel == 0 {
 		return "no"
 	}
-	return number(v.TreeEntries) + "/" + bytesText(v.TreeBytes)
+	return number(v.TreeEntries) + "/" + words.Bytes(v.TreeBytes)
 }
 
 // modeText is empty when a node did not say its mode.
@@ -203,10 +204,10 @@ func statusRow(v *statusView) []string {
 		leader = number(v.Leader)
 	}
 	return []string{
-		v.Endpoint, number(v.Node), v.Role, orDash(v.Mode), number(v.Term), leader, number(v.CommitIndex),
+		v.Endpoint, number(v.Node), v.Role, words.OrDash(v.Mode), number(v.Term), leader, number(v.CommitIndex),
 		number(v.AppliedIndex), share(v.SessionsGlobal, v.MaxSessions, number),
-		share(v.StateBytes, v.MaxStateBytes, bytesText), number(v.SessionsAttached), treeText(v),
-		number(v.Watches), fmt.Sprintf("%d/%d", v.FeatureLevel, v.FeatureLevelOffered), ready, orDash(v.Version),
+		share(v.StateBytes, v.MaxStateBytes, words.Bytes), number(v.SessionsAttached), treeText(v),
+		number(v.Watches), fmt.Sprintf("%d/%d", v.FeatureLevel, v.FeatureLevelOffered), ready, words.OrDash(v.Version),
 	}
 }
 
@@ -266,6 +267,19 @@ type memberView struct {
 	ClientAddress string       `json:"client_address"`
 	RaftAddress   string       `json:"raft_address"`
 	PeerAddress   string       `json:"peer_address"`
+	Observer      bool         `json:"observer,omitempty"`
+	Leaving       bool         `json:"leaving,omitempty"`
+}
+
+// voterText says whether a member votes, and what is to become of it.
+func voterText(m client.Member) string {
+	switch {
+	case m.Leaving:
+		return yes(m.Voter) + ", leaving"
+	case m.Observer:
+		return yes(m.Voter) + ", observer"
+	}
+	return yes(m.Voter)
 }
 
 func (c *cli) clusterMembers() *cobra.Command {
@@ -282,7 +296,7 @@ func (c *cli) clusterMembers() *cobra.Command {
 				for _, m := range members {
 					views = append(views, memberView(m))
 					rows = append(rows, []string{
-						number(m.Node), yes(m.Voter), yes(m.Leader), m.ClientAddress, m.RaftAddress, m.PeerAddress,
+						number(m.Node), voterText(m), yes(m.Leader), m.ClientAddress, m.RaftAddress, m.PeerAddress,
 					})
 				}
 				return c.out.print(views, func() string {

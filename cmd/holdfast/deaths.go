@@ -12,6 +12,7 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
+	"holdfast/session/words"
 )
 
 func (c *cli) sessionDeaths() *cobra.Command {
@@ -127,9 +128,9 @@ func printDeaths(out *printer, all []session.Certificate, asCSV bool) error {
 		}
 		views[i] = viewCertificate(*one)
 		rows[i] = []string{
-			timeText(one.EndedAt), one.ID.String(), one.Cause.String(), number(one.Owner), spanText(one.LastTouchAge),
-			spanText(timeout), spanText(late), number(one.Left.Ephemerals), labelText(one.Story.Labels),
-			orDash(one.Story.By), orDash(one.Story.Why),
+			words.Moment(one.EndedAt), one.ID.String(), one.Cause.String(), number(one.Owner), words.Span(one.LastTouchAge),
+			words.Span(timeout), words.Span(late), number(one.Left.Ephemerals), words.Labels(one.Story.Labels),
+			words.OrDash(one.Story.By), words.OrDash(one.Story.Why),
 		}
 	}
 	if !asCSV {

@@ -10,6 +10,7 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
+	"holdfast/session/words"
 )
 
 // freezeView is what an operator has done to expiry, in JSON.
@@ -158,7 +159,7 @@ func frozenLine(views []statusView) string {
 			continue
 		}
 		return "\n" + escaped(fmt.Sprintf("frozen for %s more, since %s by %s, because %q: nothing expires",
-			spanText(time.Duration(f.LeftMS)*time.Millisecond), timeText(f.Since), orDash(f.By), f.Why))
+			words.Span(time.Duration(f.LeftMS)*time.Millisecond), words.Moment(f.Since), words.OrDash(f.By), f.Why))
 	}
 	return ""
 }

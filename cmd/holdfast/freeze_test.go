@@ -10,6 +10,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/session/words"
 )
 
 func (o *operated) FreezeExpiry(_ context.Context,
@@ -82,7 +83,7 @@ func TestSessionExtend(t *testing.T) {
 
 // The explanation of a session and the status of a cluster say that nothing expires, and who wanted that.
 func TestFreezesAreShown(t *testing.T) {
-	text := strings.Join(whyAlive(new(living()), &session.Vigil{
+	text := strings.Join(words.Alive(new(living()), &session.Vigil{
 		Leader: 3, Term: 7, Frozen: 20 * time.Minute, Kept: time.Hour, Remaining: time.Hour + time.Second,
 	}), "\n")
 	each(t, text, "nothing expires for 20m", "does not expire within 1h", "expires 1h0m1s from now")

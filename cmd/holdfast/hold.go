@@ -9,6 +9,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/session/words"
 )
 
 func (c *cli) sessionHold() *cobra.Command {
@@ -183,7 +184,7 @@ func (h *holder) printWaiting(p place) error {
 	}
 	return h.out.printLine(v, fmt.Sprintf(
 		"%s  %s  node %d  %s  index %d  no session yet: looking for a read-write node",
-		timeText(v.Time), v.State, v.Node, escaped(v.Address), v.Index))
+		words.Moment(v.Time), v.State, v.Node, escaped(v.Address), v.Index))
 }
 
 // letGo ends the session although ctx has ended, and prints the remaining events.
@@ -231,8 +232,8 @@ func (h *holder) printEvent(e client.Event) error {
 	if e.From != e.State {
 		passage = v.From + " -> " + v.State
 	}
-	text := fmt.Sprintf("%s  %-14s %-24s node %d  safe until %s", timeText(e.At), v.Event, passage, e.Node,
-		timeText(e.SafeUntil))
+	text := fmt.Sprintf("%s  %-14s %-24s node %d  safe until %s", words.Moment(e.At), v.Event, passage, e.Node,
+		words.Moment(e.SafeUntil))
 	if e.Address != "" {
 		text += "  " + escaped(e.Address)
 	}

@@ -15,6 +15,7 @@ import (
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
 	"holdfast/session/ids"
+	"holdfast/session/words"
 )
 
 // layoutFlags are the flags for the layout and the text form of ids.
@@ -304,9 +305,9 @@ func (l layout) table(views []idView) string {
 			case f.Name != "ms":
 				row = append(row, number(f.Value))
 			case v.Time.IsZero():
-				row = append(row, spanText(v.Elapsed))
+				row = append(row, words.Span(v.Elapsed))
 			default:
-				row = append(row, timeText(v.Time))
+				row = append(row, words.Moment(v.Time))
 			}
 		}
 		rows = append(rows, row)

@@ -14,6 +14,7 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
+	"holdfast/session/words"
 )
 
 // killFlags say which sessions to end, and how.
@@ -66,9 +67,9 @@ type killedView struct {
 	Error   string `json:"error,omitempty"`
 }
 
-func (c *cli) kill(ctx context.Context, f *killFlags, words []string) error {
+func (c *cli) kill(ctx context.Context, f *killFlags, given []string) error {
 	return c.target.with(func(cl *client.Client) error {
-		ids, err := c.chosen(ctx, cl, f, words)
+		ids, err := c.chosen(ctx, cl, f, given)
 		if err != nil {
 			return err
 		}
@@ -99,24 +100,24 @@ func idLines(ids []session.ID) string {
 }
 
 // chosen returns the sessions that the command line names or selects.
-func (c *cli) chosen(ctx context.Context, cl *client.Client, f *killFlags, words []string) ([]session.ID, error) {
+func (c *cli) chosen(ctx context.Context, cl *client.Client, f *killFlags, given []string) ([]session.ID, error) {
 	selects := len(f.labels) > 0 || f.owner != 0
 	switch {
-	case len(words) > 0 && selects:
+	case len(given) > 0 && selects:
 		return nil, usage("name sessions by ID, or select them with --label and --owner: not both")
-	case len(words) == 0 && !selects:
+	case len(given) == 0 && !selects:
 		return nil, usage("name sessions by ID, or select them with --label or --owner")
 	}
-	if len(words) > 0 {
-		return namedIDs(words)
+	if len(given) > 0 {
+		return namedIDs(given)
 	}
 	return c.selected(ctx, cl, f)
 }
 
 // namedIDs reads the ids of arguments, each once.
-func namedIDs(words []string) ([]session.ID, error) {
-	ids := make([]session.ID, 0, len(words))
-	for _, w := range words {
+func namedIDs(given []string) ([]session.ID, error) {
+	ids := make([]session.ID, 0, len(given))
+	for _, w := range given {
 		id, err := idArgument(w)
 		if err != nil {
 			return nil, err
@@ -259,7 +260,7 @@ func printKilled(out *printer, views []killedView, of int) error {
 			if v.Outcome == "killed" {
 				killed++
 			}
-			rows[i] = []string{session.ID(v.ID).String(), v.Outcome, orDash(v.Error)}
+			rows[i] = []string{session.ID(v.ID).String(), v.Outcome, words.OrDash(v.Error)}
 		}
 		return columns([]string{"ID", "OUTCOME", "NOTE"}, rows) + fmt.Sprintf("\n%d of %d sessions killed", killed, of)
 	})

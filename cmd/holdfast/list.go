@@ -11,6 +11,7 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
+	"holdfast/session/words"
 )
 
 func (c *cli) sessionList() *cobra.Command {
@@ -76,8 +77,8 @@ func (c *cli) list(ctx context.Context, o client.ListOptions) error {
 			s := l.Session
 			views = append(views, listedView{viewSession(s, l.Remaining), viewReadOnly(page.State)})
 			rows = append(rows, []string{
-				s.ID.String(), number(s.Owner), scopeText(s.Local), spanText(s.Timeout), spanText(l.Remaining),
-				timeText(s.OpenedAt), labelText(s.Labels),
+				s.ID.String(), number(s.Owner), scopeText(s.Local), words.Span(s.Timeout), words.Span(l.Remaining),
+				words.Moment(s.OpenedAt), words.Labels(s.Labels),
 			})
 		}
 		if page.State != former {
@@ -177,12 +178,12 @@ func printFound(out *printer, f client.Found) error {
 				return properties([][]string{
 					{"id", cert.ID.String()},
 					{"ended", cert.Cause.String()},
-					{"at", timeText(cert.EndedAt)},
-					{"last touch", spanText(cert.LastTouchAge) + " before"},
+					{"at", words.Moment(cert.EndedAt)},
+					{"last touch", words.Span(cert.LastTouchAge) + " before"},
 					{"owner", number(cert.Owner)},
 					{"term", number(cert.Term)},
 					{"index", number(cert.Index)},
-					{"credited", spanText(cert.Credited)},
+					{"credited", words.Span(cert.Credited)},
 				})
 			})
 	}
@@ -191,13 +192,13 @@ func printFound(out *printer, f client.Found) error {
 		func() string {
 			return properties([][]string{
 				{"id", s.ID.String()},
-				{"timeout", spanText(s.Timeout)},
-				{"remaining", spanText(f.Remaining)},
+				{"timeout", words.Span(s.Timeout)},
+				{"remaining", words.Span(f.Remaining)},
 				{"owner", number(s.Owner)},
 				{"scope", scopeText(s.Local)},
 				{"attachment", number(s.Attachment)},
-				{"labels", labelText(s.Labels)},
-				{"opened", timeText(s.OpenedAt)},
+				{"labels", words.Labels(s.Labels)},
+				{"opened", words.Moment(s.OpenedAt)},
 				{"opened index", number(s.OpenedIndex)},
 			})
 		})

@@ -5,15 +5,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/client"
+	"holdfast/client/recipes"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
+	"holdfast/session/words"
 	"holdfast/tree"
 )
 
@@ -22,12 +23,7 @@ const (
 	maxContenders = 10_000
 	// maxLocks bounds --most.
 	maxLocks = 100_000
-	// sequenceDigits is how many digits the names of contenders end with.
-	sequenceDigits = 10
 )
-
-// contenderPrefixes are what the names of contenders begin with, without the hyphen: those of package recipes.
-func contenderPrefixes() []string { return []string{"lock", "read", "write", "candidate"} }
 
 // contenderView is one who holds a lock or waits for it.
 type contenderView struct {
@@ -41,20 +37,13 @@ type contenderView struct {
 	Since  time.Time `json:"since"`
 	Path   string    `json:"path"`
 	stamp  tree.Stamp
-	// number orders contenders as they came.
-	number string
 }
 
-// contender returns a child of a lock's entry as a contender; false if its name is none of a contender.
-func contender(lock string, one *tree.Child) (contenderView, bool) {
-	as, number, _ := strings.Cut(one.Name, "-")
-	if !slices.Contains(contenderPrefixes(), as) || len(number) != sequenceDigits ||
-		strings.Trim(number, "0123456789") != "" {
-		return contenderView{}, false
-	}
+// viewContender returns a contender in JSON.
+func viewContender(one *recipes.Contender) contenderView {
 	v := contenderView{
-		As: as, Holder: string(one.Data), Token: one.Stat.Created.String(), Since: one.Stat.CreatedAt,
-		Path: tree.Join(lock, one.Name), stamp: one.Stat.Created, number: number,
+		State: one.State, As: one.As, Holder: string(one.Data), Token: one.Stat.Created.String(), Since: one.Stat.CreatedAt,
+		Path: one.Path, stamp: one.Stat.Created,
 	}
 	if one.Hidden {
 		v.Holder = "(hidden)"
@@ -62,25 +51,7 @@ func contender(lock string, one *tree.Child) (contenderView, bool) {
 	if one.Stat.Owner != 0 {
 		v.Owner = new(idText(one.Stat.Owner))
 	}
-	return v, true
-}
-
-// inLine orders contenders as they came, and says who holds the lock: the first of all, and readers that have no writer
-// before them.
-func inLine(all []contenderView) {
-	slices.SortFunc(all, func(a, b contenderView) int { return cmp.Compare(a.number, b.number) })
-	alone := false // somebody holds it, or waits for it, alone
-	for i := range all {
-		one := &all[i]
-		one.State = "waits"
-		if i == 0 || one.As == "read" && !alone {
-			one.State = "holds"
-		}
-		if one.State == "holds" && one.Owner == nil {
-			one.State = "lingers"
-		}
-		alone = alone || one.As != "read"
-	}
+	return v
 }
 
 // contenders returns those who hold the lock at a path or wait for it, in their order, and the names of other entries
@@ -90,16 +61,11 @@ func (c holds) contenders(ctx context.Context, t *client.Tree, path string) ([]c
 	if err != nil {
 		return nil, nil, err
 	}
-	var all []contenderView
-	var others []string
-	for i := range children {
-		if one, ok := contender(path, &children[i]); ok {
-			all = append(all, one)
-		} else {
-			others = append(others, children[i].Name)
-		}
+	line, others := recipes.InLine(path, children)
+	all := make([]contenderView, 0, len(line))
+	for i := range line {
+		all = append(all, viewContender(&line[i]))
 	}
-	inLine(all)
 	return all, others, nil
 }
 
@@ -141,7 +107,7 @@ func (c holds) contendersShow(base, data string, cmd *cobra.Command) *cobra.Comm
 				rows := make([][]string, 0, len(all))
 				for _, v := range all {
 					rows = append(rows, []string{
-						v.State, v.As, v.Holder, sessionText(v.Owner), v.Token, timeText(v.Since),
+						v.State, v.As, v.Holder, sessionText(v.Owner), v.Token, words.Moment(v.Since),
 					})
 				}
 				return columns([]string{"STATE", "AS", data, "SESSION", "TOKEN", "SINCE"}, rows)
@@ -261,7 +227,7 @@ func (l *lockLister) print() error {
 				holder += fmt.Sprintf(" and %d more", more)
 			}
 			rows = append(rows, []string{
-				v.Path, holder, sessionText(first.Owner), first.Token, timeText(first.Since), fmt.Sprint(v.Waiting),
+				v.Path, holder, sessionText(first.Owner), first.Token, words.Moment(first.Since), fmt.Sprint(v.Waiting),
 			})
 		}
 		return columns([]string{"LOCK", "HOLDER", "SESSION", "TOKEN", "SINCE", "WAITING"}, rows)
@@ -329,7 +295,7 @@ func (c holds) breakLock(ctx context.Context, t *client.Tree, path string, sure 
 func (c holds) confirm(v *lockView) error {
 	for _, one := range v.Holders {
 		c.out.complain("%s is held by %s, session %s, token %s, since %s.\n", escaped(v.Path), escaped(one.Holder),
-			sessionText(one.Owner), one.Token, timeText(one.Since))
+			sessionText(one.Owner), one.Token, words.Moment(one.Since))
 	}
 	c.out.complain("A former holder that is cut off or stopped works on: only resources that check tokens refuse it.\n" +
 		"Type \"yes\" to break the lock: ")

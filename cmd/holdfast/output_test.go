@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"holdfast/session"
+	"holdfast/session/words"
 )
 
 // hostile has a terminal title, a bell, a carriage return, a control sequence of C1, a line feed, a tab, and a mark
@@ -40,8 +41,8 @@ func TestLabelsDoNotReachTheTerminalAsTheyAre(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, text := range map[string]string{
-			"list": columns([]string{"ID", "LABELS"}, [][]string{{"0x01", labelText(labels)}}),
-			"show": properties([][]string{{"id", "0x01"}, {"labels", labelText(labels)}}),
+			"list": columns([]string{"ID", "LABELS"}, [][]string{{"0x01", words.Labels(labels)}}),
+			"show": properties([][]string{{"id", "0x01"}, {"labels", words.Labels(labels)}}),
 		} {
 			if lines := strings.Split(text, "\n"); len(lines) != 2 || !strings.HasSuffix(lines[1], "  "+tt.want) {
 				t.Errorf("%s of %q: got %q, want %s at the end", name, tt.value, text, tt.want)
@@ -79,11 +80,11 @@ func TestBytesText(t *testing.T) {
 		0: "0B", 1: "1B", 1023: "1023B", 1024: "1K", 1535: "1.4K", 1536: "1.5K", 1<<20 - 1: "1023.9K",
 		1 << 20: "1M", 2 << 30: "2G", 5 << 39: "2.5T", 1 << 60: "1048576T",
 	} {
-		if got := bytesText(n); got != want {
+		if got := words.Bytes(n); got != want {
 			t.Errorf("%d bytes read %q, want %q", n, got, want)
 		}
 	}
-	if got := share(3, 0, bytesText); got != "3B" {
+	if got := share(3, 0, words.Bytes); got != "3B" {
 		t.Errorf("3 of no bound reads %q, want 3B", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
+	"holdfast/session/words"
 )
 
 // maxPings bounds --count: ping keeps all round trips to compute the quantiles.
@@ -213,5 +214,5 @@ func pingRow(v *pingView) []string {
 		}
 		row = append(row, text)
 	}
-	return append(row, orDash(v.Error))
+	return append(row, words.OrDash(v.Error))
 }

@@ -108,8 +108,11 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionUpgrade(), c.sessionClose(), c.sessionList(),
 		c.sessionShow(), c.sessionWatch(), c.sessionWhy(), c.sessionDeaths(), c.sessionKill(),
 		sessionExtend(c)),
-		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers(), c.clusterRaise(),
-			c.clusterDrain(), c.clusterUndrain(), clusterFreeze(c), clusterThaw(c)),
+		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers(),
+			connectionCommand{c}.command(), c.clusterRaise(),
+			memberCommands{c}.add(), memberCommands{c}.promote(), memberCommands{c}.demote(),
+			memberCommands{c}.remove(), memberCommands{c}.transfer(),
+			c.clusterDrain(), c.clusterUndrain(), clusterFreeze(c), clusterThaw(c), clusterWatch(c)),
 		c.snapshot(),
 		group("auth", "Make and check the bearer tokens that nodes take", c.authToken()),
 		c.ping(),
@@ -119,6 +122,8 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 	held := holds{inTree}
 	root.AddCommand(held.lock(), held.elect(), held.register())
 	root.AddCommand(inTree.all()...)
+	root.AddCommand(inTree.imports())
+	root.AddCommand(topCommand(c))
 	c.watch(root)
 	return root
 }

@@ -13,6 +13,7 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
+	"holdfast/session/words"
 )
 
 // openFlags are the flags for a new session.
@@ -63,9 +64,9 @@ func (f *openFlags) options() (client.SessionOptions, error) {
 }
 
 // parseLabels reads words of the form KEY=VALUE. KEY alone is KEY with an empty value.
-func parseLabels(words []string) (map[string]string, error) {
-	labels := make(map[string]string, len(words))
-	for _, w := range words {
+func parseLabels(given []string) (map[string]string, error) {
+	labels := make(map[string]string, len(given))
+	for _, w := range given {
 		key, value, _ := strings.Cut(w, "=")
 		if _, twice := labels[key]; twice {
 			return nil, usage("--label %q: the key is given twice", w)
@@ -108,7 +109,7 @@ func printHeld(out *printer, v heldView) error {
 			{"timeout", (time.Duration(v.TimeoutMS) * time.Millisecond).String()},
 			{"owner", number(v.Owner)},
 			{"scope", scopeText(v.Local)},
-			{"safe until", timeText(until)},
+			{"safe until", words.Moment(until)},
 		})
 	})
 }
@@ -178,7 +179,7 @@ the session was resumed after the token was issued.`,
 					return fmt.Errorf("touch session %v: %w", r.ID, r.Err)
 				}
 				return c.out.print(touchView{idText(r.ID), moment(r.SafeUntil)}, func() string {
-					return properties([][]string{{"id", r.ID.String()}, {"safe until", timeText(r.SafeUntil)}})
+					return properties([][]string{{"id", r.ID.String()}, {"safe until", words.Moment(r.SafeUntil)}})
 				})
 			})
 		},

@@ -18,6 +18,7 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
+	"holdfast/session/words"
 	"holdfast/tree"
 )
 
@@ -180,7 +181,7 @@ func (s *saving) chunk(b []byte) error {
 	}
 	if s.written += uint64(len(b)); time.Since(s.shown) >= savedEvery || s.written == s.header.Bytes {
 		s.shown = time.Now()
-		s.out.progress("%s of %s", bytesText(s.written), bytesText(s.header.Bytes))
+		s.out.progress("%s of %s", words.Bytes(s.written), words.Bytes(s.header.Bytes))
 		if s.written == s.header.Bytes {
 			s.out.progress("")
 		}
@@ -266,7 +267,7 @@ type backupView struct {
 
 func viewBackup(path string, r *verify.Report) backupView {
 	v := backupView{
-		File: path, Size: r.Size, ClusterID: r.Cluster, Node: r.Node, Version: r.Version, TakenAt: timeText(r.Taken),
+		File: path, Size: r.Size, ClusterID: r.Cluster, Node: r.Node, Version: r.Version, TakenAt: words.Moment(r.Taken),
 		Index: r.Header.Index, Term: r.Header.Term, Confirmed: r.Confirmed, FeatureLevel: r.FeatureLevel,
 		Sessions: r.Header.Sessions, Attachment: r.Attachment, Ended: r.Ended, Certificates: r.Header.Certificates,
 		Writers: r.Writers, Wills: r.Wills, Entries: r.Header.Entries, Bytes: r.Contents.Bytes,
@@ -290,7 +291,7 @@ func (c *cli) showBackup(path string, r *verify.Report) error {
 		}
 		rows := [][]string{
 			{"file", v.File},
-			{"size", bytesText(uint64(v.Size))},
+			{"size", words.Bytes(uint64(v.Size))},
 			{"cluster", v.ClusterID},
 			{"taken at", v.TakenAt},
 			{"by node", number(v.Node)},
@@ -309,7 +310,7 @@ func (c *cli) showBackup(path string, r *verify.Report) error {
 				rows = append(rows, []string{"  " + kind.String(), number(count)})
 			}
 		}
-		return properties(append(rows, []string{"data", bytesText(v.Bytes)}, []string{"state digest", v.StateDigest},
+		return properties(append(rows, []string{"data", words.Bytes(v.Bytes)}, []string{"state digest", v.StateDigest},
 			[]string{"sha256", v.SHA256}))
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/session/words"
 	"holdfast/tree"
 )
 
@@ -68,13 +69,13 @@ func TestTreeIsRead(t *testing.T) {
 	ages := regexp.MustCompile(`\d+s\n`)
 	wantOutput(t, ages.ReplaceAllString(succeed(t, "ls", "-l", "/app")+"\n", "0s\n"), `
 NAME  KIND        VERSION  SIZE  CHILDREN  OWNER               AGE
-blob  persistent  0        `+bytesText(uint64(len(binary)))+`   0         -                   0s
+blob  persistent  0        `+words.Bytes(uint64(len(binary)))+`   0         -                   0s
 jobs  container   0        0B    1         -                   0s
 web   ephemeral   0        4B    0         `+id.String()+`  0s`)
 	left := regexp.MustCompile(`has [0-9.]+s left`)
 	wantOutput(t, left.ReplaceAllString(succeed(t, "tree", "/app"), "has 30s left"), `
 /app
-├── blob  (`+bytesText(uint64(len(binary)))+`)
+├── blob  (`+words.Bytes(uint64(len(binary)))+`)
 ├── jobs  (container)
 │   └── one  (1B)
 └── web  (session `+id.String()+` has 30s left, 4B)`)

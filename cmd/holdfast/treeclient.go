@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
+	"holdfast/session/words"
 	"holdfast/tree"
 )
 
@@ -82,9 +82,9 @@ func limited[R any](ctx context.Context, t *target, call func(context.Context) (
 	return call(calling)
 }
 
-// isTerminal reports whether people read what is written to w.
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(interface{ Fd() uintptr })
+// isTerminal reports whether a stream is a terminal, at which people sit.
+func isTerminal(stream any) bool {
+	file, ok := stream.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // a descriptor is small
 }
 
@@ -156,7 +156,7 @@ func remainingText(s tree.Stat) string {
 	if s.Due == 0 {
 		return "-"
 	}
-	return spanText(s.Remaining)
+	return words.Span(s.Remaining)
 }
 
 func ownerText(owner uint64) string {
@@ -172,12 +172,12 @@ func statRows(path string, s tree.Stat) [][]string {
 		{"path", path},
 		{"kind", s.Kind.String()},
 		{"version", strconv.FormatInt(s.Version, 10)},
-		{"size", bytesText(uint64(s.Bytes))},
+		{"size", words.Bytes(uint64(s.Bytes))},
 		{"children", strconv.Itoa(s.Children)},
 		{"owner", ownerText(s.Owner)},
 		{"remaining", remainingText(s)},
-		{"created", s.Created.String() + "  " + timeText(s.CreatedAt)},
-		{"modified", s.Modified.String() + "  " + timeText(s.ModifiedAt)},
+		{"created", s.Created.String() + "  " + words.Moment(s.CreatedAt)},
+		{"modified", s.Modified.String() + "  " + words.Moment(s.ModifiedAt)},
 		{"children modified", s.ChildrenModified.String()},
 		{"children version", strconv.FormatInt(s.ChildrenVersion, 10)},
 		{"list version", strconv.FormatInt(s.ACLVersion, 10)},

@@ -11,6 +11,7 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
+	"holdfast/session/words"
 	"holdfast/tree"
 )
 
@@ -144,7 +145,7 @@ func (d *drawer) add(ctx context.Context, path string, child tree.Child, indent 
 		notes = append(notes, note)
 	}
 	if s.Bytes > 0 {
-		notes = append(notes, bytesText(uint64(s.Bytes)))
+		notes = append(notes, words.Bytes(uint64(s.Bytes)))
 	}
 	if len(notes) > 0 {
 		b.line += "  (" + strings.Join(notes, ", ") + ")"

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/client"
+	"holdfast/session/words"
 	"holdfast/tree"
 )
 
@@ -145,7 +146,7 @@ func childRow(child tree.Child, now time.Time) []string {
 	}
 	s := child.Stat
 	return []string{
-		child.Name, s.Kind.String(), strconv.FormatInt(s.Version, 10), bytesText(uint64(s.Bytes)),
+		child.Name, s.Kind.String(), strconv.FormatInt(s.Version, 10), words.Bytes(uint64(s.Bytes)),
 		strconv.Itoa(s.Children), ownerText(s.Owner), ageText(now.Sub(s.CreatedAt)),
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/session/words"
 	"holdfast/tree"
 )
 
@@ -68,9 +69,9 @@ func (c *treeCommands) watchPath(ctx context.Context, path string, kind tree.Wat
 		}
 		limit.Stop()
 		v := viewWatched(e)
-		text := fmt.Sprintf("%s  %-12s %s", timeText(v.Time), v.Stamp, v.Event)
+		text := fmt.Sprintf("%s  %-12s %s", words.Moment(v.Time), v.Stamp, v.Event)
 		if v.Path != "" {
-			text = fmt.Sprintf("%s  %-12s %-16s %s", timeText(v.Time), v.Stamp, v.Event, escaped(v.Path))
+			text = fmt.Sprintf("%s  %-12s %-16s %s", words.Moment(v.Time), v.Stamp, v.Event, escaped(v.Path))
 		}
 		if err := c.out.printLine(v, text); err != nil {
 			return err
@@ -145,15 +146,15 @@ func printTold(out *printer, e session.Event) error {
 	switch {
 	case e.Opened != nil:
 		v.Event, v.Session = "opened", new(viewSession(*e.Opened, -1))
-		about = fmt.Sprintf("%v  timeout %s  node %d  %s", e.Opened.ID, spanText(e.Opened.Timeout), e.Opened.Owner,
-			labelText(e.Opened.Labels))
+		about = fmt.Sprintf("%v  timeout %s  node %d  %s", e.Opened.ID, words.Span(e.Opened.Timeout), e.Opened.Owner,
+			words.Labels(e.Opened.Labels))
 	case e.Moved != nil:
 		v.Event, v.Session = "moved", new(viewSession(*e.Moved, -1))
 		about = fmt.Sprintf("%v  to node %d  attachment %d", e.Moved.ID, e.Moved.Owner, e.Moved.Attachment)
 	case e.Ended != nil:
 		v.Event, v.Certificate = "ended", new(viewCertificate(*e.Ended))
 		about = fmt.Sprintf("%v  %s  last touch %s before  node %d  ephemerals %d", e.Ended.ID, e.Ended.Cause,
-			spanText(e.Ended.LastTouchAge), e.Ended.Owner, e.Ended.Left.Ephemerals)
+			words.Span(e.Ended.LastTouchAge), e.Ended.Owner, e.Ended.Left.Ephemerals)
 		if story := &e.Ended.Story; e.Ended.Cause == session.CauseKilled {
 			about += fmt.Sprintf("  by %q", story.By)
 			if story.Why != "" {
@@ -163,6 +164,6 @@ func printTold(out *printer, e session.Event) error {
 	case e.Lost:
 		v.Event = "LOST"
 	}
-	text := fmt.Sprintf("%s  %-12s %-8s  %s", timeText(v.Time), v.Stamp, v.Event, about)
+	text := fmt.Sprintf("%s  %-12s %-8s  %s", words.Moment(v.Time), v.Stamp, v.Event, about)
 	return out.printLine(v, strings.TrimRight(text, " "))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/internal/arg"
+	"holdfast/console"
 	"holdfast/node"
 	"holdfast/node/config"
 )
@@ -87,7 +89,14 @@ func runCommand(environ []string) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("the configuration cannot work:\n%w", err)
 			}
-			return runNode(cmd.Context(), cfg, newLogger(cmd.ErrOrStderr(), cfg.Log.Level, cfg.Log.Format))
+			memory, err := limitMemory(cfg.Gate.Room.MemoryLimit, environ, os.DirFS("/"))
+			if err != nil {
+				return failure{fmt.Errorf("finding the limit of memory: %w: set memory_limit", err)}
+			}
+			return runNode(cmd.Context(), cfg, node.Options{
+				Logger: newLogger(cmd.ErrOrStderr(), cfg.Log.Level, cfg.Log.Format), Version: buildVersion(), Memory: memory,
+				Console: console.ForNode, Origins: config.Origins(cmd.Flags(), environ),
+			})
 		},
 	}
 	config.RegisterFlags(cmd.Flags())
@@ -95,15 +104,15 @@ func runCommand(environ []string) *cobra.Command {
 	return cmd
 }
 
-func runNode(ctx context.Context, cfg config.Config, logger hclog.Logger) error {
+func runNode(ctx context.Context, cfg config.Config, o node.Options) error {
 	//nolint:contextcheck // what New starts, Run ends
-	n, err := node.New(cfg, node.Options{Logger: logger, Version: buildVersion()})
+	n, err := node.New(cfg, o)
 	if err != nil {
 		return failure{err}
 	}
 	var told sync.WaitGroup
 	telling, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	told.Go(func() { tellSystemd(ctx, telling, n.Stalled, logger) })
+	told.Go(func() { tellSystemd(ctx, telling, n.Stalled, o.Logger) })
 	err = n.Run(ctx)
 	cancel()
 	told.Wait()

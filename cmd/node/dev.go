@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/cmd/internal/arg"
+	"holdfast/console"
 	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
@@ -155,7 +156,9 @@ func (d dev) start(ctx context.Context, group *errgroup.Group, logger hclog.Logg
 	}
 	var nodes []*node.Node
 	for _, cfg := range configs {
-		options := node.Options{Logger: logger.Named(fmt.Sprintf("n%d", cfg.Node)), Version: buildVersion()}
+		options := node.Options{
+			Logger: logger.Named(fmt.Sprintf("n%d", cfg.Node)), Version: buildVersion(), Console: console.ForNode,
+		}
 		n, err := node.New(cfg, options) //nolint:contextcheck // what New starts, Run ends
 		if err != nil {
 			return nil, fmt.Errorf("node %d: %w (node dev: with --port-base or --dir)", cfg.Node, err)
@@ -257,7 +260,7 @@ func (d dev) welcome(to io.Writer) error {
 	var endpoints []string
 	for i := range d.nodes {
 		endpoints = append(endpoints, d.address(i, 0))
-		fmt.Fprintf(&b, "  %-6d %-17s %s://%s/metrics\n", i+1, d.address(i, 0), scheme, d.address(i, 3))
+		fmt.Fprintf(&b, "  %-6d %-17s %s://%s/ui/\n", i+1, d.address(i, 0), scheme, d.address(i, 3))
 	}
 	fmt.Fprintf(&b, "\nIn another terminal:\n\n  export HOLDFAST_ENDPOINTS=%s\n", strings.Join(endpoints, ","))
 	if d.tls {

@@ -132,7 +132,7 @@ func TestDevTLS(t *testing.T) {
 		ca, _, _ = strings.Cut(ca, "\n")
 		for i := range 3 {
 			at := dev{portBase: base}.address(i, 3)
-			if !strings.Contains(welcome, "https://"+at+"/metrics") {
+			if !strings.Contains(welcome, "https://"+at+"/ui/") {
 				t.Errorf("node %d: %s does not name its address", i+1, welcome)
 			}
 			if code, _, stderr := try(t, nil, "health", "--address", at, "--cacert", ca); code != exitDone {

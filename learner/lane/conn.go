@@ -11,7 +11,7 @@ import (
 )
 
 // Conn is a connection as its lane sees it: what it waits for, and what is unsent to it. Its lane adds, and its writer
-// takes with Next. Only Next, Unsent, Stuck and Crowded are safe for concurrent use; all else is the lane's.
+// takes with Next. Only Next, Unsent, Watches, Stuck and Crowded are safe for concurrent use; all else is the lane's.
 type Conn struct {
 	lane    *Lane
 	watcher *watch.Connection[*Conn]
@@ -27,9 +27,10 @@ type Conn struct {
 	// place is closed when there is a place for a request again; nil while nobody waits.
 	place chan struct{}
 	// blocked are requests that wait for room, in their order. Some may be answered.
-	blocked  []*Pending
-	closed   bool
-	watching atomic.Bool
+	blocked []*Pending
+	closed  bool
+	// watches is how many there are, as of the last second.
+	watches atomic.Int32
 	outbox
 }
 
@@ -66,7 +67,7 @@ func (c *Conn) Next(now time.Time) (Sent, bool) {
 	s, ok := c.feed.Next(now, stamp, func(m Message) bool { return m.Answer == nil || m.Answer.filled })
 	if !ok {
 		defer c.mu.Unlock()
-		if !c.watching.Load() {
+		if c.watches.Load() == 0 {
 			return Sent{}, false
 		}
 		told, due := c.feed.Due(now, stamp)
@@ -127,6 +128,12 @@ func (c *Conn) Unsent() int {
 	defer c.mu.Unlock()
 	return c.unsent
 }
+
+// Watches returns how many watches the connection has. Those that have fired are counted until the next tick.
+func (c *Conn) Watches() int { return int(c.watches.Load()) }
+
+// watching notes how many watches there are.
+func (c *Conn) watching() { c.watches.Store(int32(c.watcher.Watches())) }
 
 // Stuck returns for how long the writer has taken nothing although there is something; 0 if there is nothing. A
 // connection that is stuck for a third of its session's timeout is closed by its owner (G9).

@@ -100,7 +100,7 @@ func (l *Lane) Close(c *Conn) {
 	}
 	c.closed = true
 	l.table.Close(c.watcher)
-	c.watching.Store(false)
+	c.watching()
 	for _, o := range c.orders {
 		for len(o.items) > 0 {
 			p := o.items[0]
@@ -186,7 +186,7 @@ func (l *Lane) Tick(now time.Time) {
 		l.giveUp(p, session.ErrLagging)
 	}
 	l.table.Each(func(c *watch.Connection[*Conn]) {
-		if c.Owner.watching.Store(c.Watches() > 0); c.Watches() > 0 && c.Owner.quiet(now) {
+		if c.Owner.watching(); c.Watches() > 0 && c.Owner.quiet(now) {
 			c.Owner.touched()
 		}
 	})

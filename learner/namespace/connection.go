@@ -62,6 +62,9 @@ func (s *Service) Connect(sessions Sessions, principals []tree.Principal, notify
 	return c
 }
 
+// Holding returns how many watches the connection has, and how many bytes of answers wait to be taken out.
+func (c *Connection) Holding() (watches, unsent int) { return c.conn.Watches(), c.conn.Unsent() }
+
 // Close ends the tree's part of the connection. Writes under way may still take effect: the queue keeps them until they
 // are answered, or their session moves or ends.
 func (c *Connection) Close() {

@@ -61,16 +61,27 @@ func (k *checker) auth() {
 		k.clash("must not be certificates with "+k.other("client_tls")+" and "+k.other("client_auth")+
 			": no client could show one", "auth", "client_tls", "client_auth")
 	}
-	if a.On() && k.c.Listen.ZooKeeper != "" {
-		k.clash("must be empty with "+k.other("auth")+": ZooKeeper's clients show no token, and their port does not ask "+
-			"for roles yet", "zk_listen", "auth")
-	}
+	k.authOfZooKeeper()
 	switch {
 	case a.On() && a.File == "":
 		k.clash("must be set, because "+k.other("auth")+" needs it: \"holdfast auth token new\" makes a line of it",
 			"auth_file", "auth")
 	case !a.On() && a.File != "":
 		k.clash("must be empty unless auth is tokens, certificates or both: nothing would read it", "auth_file", "auth")
+	}
+}
+
+// authOfZooKeeper checks that ZooKeeper's clients can be known, if anybody has to be.
+func (k *checker) authOfZooKeeper() {
+	a := k.c.Auth
+	if a.Mode == guard.Tokens && k.c.Listen.ZooKeeper != "" {
+		k.clash("must be empty with "+k.other("auth")+": ZooKeeper's clients show no token; with certificates or both "+
+			"they are known by their certificates", "zk_listen", "auth")
+	}
+	if t := k.c.TLS; a.Mode == guard.Both && k.c.Listen.ZooKeeper != "" &&
+		(!t.Clients.Secure() || t.ClientAuth == secure.AuthNone) {
+		k.clash("must be empty with "+k.other("client_tls")+" and "+k.other("client_auth")+": ZooKeeper's clients are "+
+			"known by their certificates, and none could show one", "zk_listen", "client_tls", "client_auth")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"holdfast/transport/guard"
+	"holdfast/transport/secure"
 )
 
 // A node that others reach does not start unless its settings say who may call it, or that everybody may. On loopback
@@ -45,6 +46,33 @@ func TestAuth(t *testing.T) {
 		}
 		if warned := err == nil && len(got.authWarnings()) > 0; warned != tt.warns {
 			t.Errorf("%+v: warned %v", tt, warned)
+		}
+	}
+}
+
+// ZooKeeper's clients are known by certificates or not at all.
+func TestAuthOfZooKeepersPort(t *testing.T) {
+	for _, tt := range []struct {
+		auth, clients, clientAuth string
+		wrong                     string
+	}{
+		{"tokens", "require", "optional", "zk_listen :7404: must be empty with auth tokens"},
+		{"both", "off", "optional", "zk_listen :7404: must be empty with client_tls off"},
+		{"both", "require", "none", "zk_listen :7404: must be empty with client_tls require"},
+		{"both", "require", "optional", ""},
+		{"certificates", "require", "require", ""},
+	} {
+		c := validConfig(t)
+		c.Auth.Mode, c.Auth.File, c.Listen.ZooKeeper = guard.Mode(tt.auth), "a.yaml", ":7404"
+		c.TLS.Clients, c.TLS.ClientAuth = secure.Mode(tt.clients), secure.Auth(tt.clientAuth)
+		c.TLS.Cert, c.TLS.Key, c.TLS.CA = "c.pem", "c.key", "ca.pem"
+		if tt.clients == "off" {
+			c.TLS.Cert, c.TLS.Key, c.TLS.CA = "", "", ""
+		}
+		_, err := c.Complete()
+		if tt.wrong == "" && err != nil || tt.wrong != "" &&
+			(err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), " (not set)", ""), tt.wrong)) {
+			t.Errorf("%+v: got %v", tt, err)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func TestLoadPrecedence(t *testing.T) {
 // Every setting is another value in turn, given in each of the three ways.
 func TestEverySettingFromEverySource(t *testing.T) {
 	other := map[string]string{
-		"node": "2", "cluster_id": "c", "data_dir": "d", "peers": "1=a:1:2@c:3,2=b:4:5@d:6",
+		"node": "2", "cluster_id": "c", "data_dir": "d", "peers": "1=a:1:2@c:3,2=b:4:5@d:6", "join": "on",
 		"client_listen": ":1", "raft_listen": ":2", "peer_listen": ":3", "http_listen": ":4",
 		"zk_listen": ":5", "zk_words": "ruok,srvr",
 		"tick": "3s", "heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s",
@@ -111,8 +111,8 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"max_opens_per_second": "13", "max_resumes_per_second": "50001", "max_touches_per_second": "200001",
 		"max_writes_per_second":               "14",
 		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16",
-		"max_connections_per_address": "17",
-		"auth":                        "tokens", "auth_file": "a.yaml", "audit_file": "audit.log",
+		"max_connections_per_address": "17", "disk_limit": "80", "memory_limit": "4096",
+		"auth": "tokens", "auth_file": "a.yaml", "audit_file": "audit.log",
 		"node_tls": "require", "client_tls": "prefer", "http_tls": "require",
 		"tls_cert": "c", "tls_key": "k",
 		"tls_ca": "a", "tls_client_ca": "b", "client_auth": "require", "http_auth": "optional", "tls_1_2": "on",

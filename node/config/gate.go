@@ -9,6 +9,16 @@ type Gate struct {
 	MaxArrivalsPerSecondPerAddress, MaxArrivalsPerSecondPerPrincipal int
 	// MaxConnectionsPerAddress bounds the connections of one address.
 	MaxConnectionsPerAddress int
+	Room                     Room
+}
+
+// Room says how much of the machine a node uses before it refuses what would take more.
+type Room struct {
+	// DiskLimit is the share of the data directory's file system, in percent, from which on the node's disk counts as
+	// full; 0 is no limit.
+	DiskLimit int
+	// MemoryLimit is in bytes; 0 means that of the control group.
+	MemoryLimit uint64
 }
 
 // mostPerSecond is the largest budget: with a larger one, tokens would come closer together than moments are told
@@ -49,6 +59,19 @@ func gateSettings() []setting {
 			func(c *Config) *int { return &c.Gate.MaxConnectionsPerAddress }).
 			helps("network connections of one IP address (IPv6: one /64) to this node; 0 is no limit but its share of " +
 				"max_connections"),
+	}
+}
+
+func roomSettings() []setting {
+	return []setting{
+		number("disk_limit", "90", span[int]{0, 99},
+			func(c *Config) *int { return &c.Gate.Room.DiskLimit }).
+			helps("percent of the file system of data_dir that may be used: beyond it opens and writes of the tree are " +
+				"refused, and sessions are kept; 0 is no limit; nodes may differ"),
+		number("memory_limit", "0", span[uint64]{0, 1 << 50},
+			func(c *Config) *uint64 { return &c.Gate.Room.MemoryLimit }).
+			helps("bytes of memory that the Go runtime keeps within; opens, then resumes and writes, are refused near it; " +
+				"0: nine tenths of the control group's limit, if there is one; GOMEMLIMIT comes first"),
 	}
 }
 

@@ -52,6 +52,9 @@ func RegisterFlags(fs *pflag.FlagSet) {
 	for _, s := range settings() {
 		f := fs.VarPF(&rawFlag{kind: s.kind}, s.flag(), "", s.help+" ("+s.limit+")")
 		f.DefValue = s.fallback()
+		if s.name == joinSetting { // node run --join
+			f.NoOptDefVal = on
+		}
 	}
 }
 
@@ -61,7 +64,27 @@ func RegisterFlags(fs *pflag.FlagSet) {
 // variable (except the links of Kubernetes to a Service named holdfast), an unreadable value, or a combination that
 // cannot work.
 func Load(fs *pflag.FlagSet, environ []string) (Config, error) {
-	l := loader{c: Default(), rows: map[string]setting{}, from: provenance{map[string]string{}, map[string]bool{}}}
+	l, fileRead := read(fs, environ)
+	if !fileRead { // the values of the file are unknown, so that nothing else can be checked
+		return Config{}, errors.Join(l.problems...)
+	}
+	c, err := l.c.complete(l.from)
+	if err = errors.Join(append(l.problems, err)...); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// Origins says where the values come from that [Load] reads from the same sources, by the names of their settings. What
+// is not in it has its default.
+func Origins(fs *pflag.FlagSet, environ []string) map[string]string {
+	l, _ := read(fs, environ)
+	return l.from.origin
+}
+
+// read reads all sources. It reports false when the file cannot be read.
+func read(fs *pflag.FlagSet, environ []string) (*loader, bool) {
+	l := &loader{c: Default(), rows: map[string]setting{}, from: provenance{map[string]string{}, map[string]bool{}}}
 	for _, s := range settings() {
 		l.rows[s.name] = s
 	}
@@ -73,14 +96,7 @@ func Load(fs *pflag.FlagSet, environ []string) (Config, error) {
 	fileRead := l.file(path, origin)
 	l.environ(env)
 	l.flags(fs)
-	if !fileRead { // the values of the file are unknown, so that nothing else can be checked
-		return Config{}, errors.Join(l.problems...)
-	}
-	c, err := l.c.complete(l.from)
-	if err = errors.Join(append(l.problems, err)...); err != nil {
-		return Config{}, err
-	}
-	return c, nil
+	return l, fileRead
 }
 
 // loader reads the sources one after the other, in the order of rising precedence.

@@ -148,6 +148,14 @@ func peerProblems(peers []Peer) []string {
 	return problems
 }
 
+// Check returns a [session.FieldError] when a node cannot be at these addresses.
+func (p Peer) Check() error {
+	if problems := peerProblems([]Peer{p}); len(problems) > 0 {
+		return &session.FieldError{Field: "member", Limit: "a node that can be reached: " + strings.Join(problems, ", ")}
+	}
+	return nil
+}
+
 // validDial reports whether others can dial an address: it has a host other than "every interface", and a port.
 func validDial(address string) bool {
 	host, port, err := net.SplitHostPort(address)

@@ -29,6 +29,8 @@ type Raft struct {
 	HeartbeatTimeout, ElectionTimeout, LeaseTimeout time.Duration
 	// QuickElection lets voters elect as soon as they find the leader gone (F1).
 	QuickElection bool
+	// Join says that this node founds no cluster, and waits until an operator adds it to one (J2).
+	Join bool
 	// ApplyTimeout bounds the wait for one log entry.
 	ApplyTimeout time.Duration
 	// StallLimit is how long a write to the log, or the applying of an entry, may take before the node steps out.

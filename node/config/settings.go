@@ -14,14 +14,15 @@ const (
 	clusterIDLimit   = "1 to 64 of a-z A-Z 0-9 . _ -"
 	clusterIDLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	listenLimit      = "HOST:PORT or :PORT, port 1 to 65535"
+	joinSetting      = "join"
 	peersLimit       = "1 to 254 nodes, such as 1=n1,2=n2,3=n3: see docs/configuration.md#peers"
 )
 
 // settings returns the table, in the order of the documentation. Each larger group has a file of its own.
 func settings() []setting {
 	return slices.Concat(identitySettings(), listenSettings(), zookeeperSettings(), sessionSettings(), localSettings(),
-		readSettings(), treeSettings(), raftSettings(), clientSettings(), gateSettings(), tlsSettings(), authSettings(),
-		otherSettings())
+		readSettings(), treeSettings(), raftSettings(), clientSettings(), gateSettings(), roomSettings(), tlsSettings(),
+		authSettings(), otherSettings())
 }
 
 func identitySettings() []setting {
@@ -43,6 +44,9 @@ func identitySettings() []setting {
 			ok:    func(c *Config) bool { return len(c.Peers) > 0 && len(c.Peers) <= int(session.MaxNode) },
 			value: func(c *Config) pflag.Value { return peersValue(&c.Peers) },
 		},
+		toggle(joinSetting, off, func(c *Config) *bool { return &c.Raft.Join }).
+			helps("whether this node founds no cluster, and waits until holdfast cluster add takes it into one; without " +
+				"effect on a node that has taken part. --join alone is on"),
 	}
 }
 

@@ -70,6 +70,9 @@ var healthy = map[string]string{
 	`holdfast_settings_differ{instance="n1"}`:                                `0x400`,
 	`holdfast_frozen_seconds{instance="n1"}`:                                 `0x400`,
 	`holdfast_client_panics_total{instance="n1"}`:                            `2x400`,
+	`holdfast_disk_used_ratio{instance="n2"}`:                                `0.7x400`,
+	`holdfast_refusing{instance="n2",reason="disk"}`:                         `0x400`,
+	`holdfast_refusing{instance="n2",reason="memory"}`:                       `0x400`,
 	`holdfast_client_slow_readers_total{instance="n1"}`:                      `2x400`,
 	`holdfast_client_connections_ended_total{instance="n1"}`:                 `2x400`,
 }
@@ -138,6 +141,15 @@ var faults = map[string]fault{
 	"opens are refused: too many": {"HoldfastOpensRefused", one(
 		`holdfast_client_opens_refused_total{instance="n1",reason="node"}`, `0+1x19 20+100x400`,
 	), 7 * time.Minute},
+	"a disk fills": {"HoldfastDiskNearlyFull", one(
+		`holdfast_disk_used_ratio{instance="n2"}`, `0.7x19 0.85x400`,
+	), 6 * time.Minute},
+	"a disk is full": {"HoldfastNoRoom", one(
+		`holdfast_refusing{instance="n2",reason="disk"}`, `0x19 1x400`,
+	), 2 * time.Minute},
+	"memory runs out": {"HoldfastNoRoom", one(
+		`holdfast_refusing{instance="n2",reason="memory"}`, `0x19 1x400`,
+	), 2 * time.Minute},
 	"touches are refused": {"HoldfastTouchesRefused", one(
 		`holdfast_client_touches_refused_total{instance="n1",reason="node"}`, `9x19 10+1x400`,
 	), time.Minute},

@@ -40,6 +40,8 @@ type cluster struct {
 	t     *testing.T
 	nodes []*server
 	peers string
+	// flags are those of [setup].
+	flags []string
 	// images holds copies of the disks after the last power cut.
 	images string
 	// asker is a client for status requests, never for sessions.
@@ -58,10 +60,24 @@ type server struct {
 	err    error
 }
 
+// setup says how the nodes of a cluster differ from those of most tests.
+type setup struct {
+	// flags come after those of all nodes, and so in the place of them.
+	flags []string
+	// disk, if set, is called with a node's disk before the node starts.
+	disk func(d *device)
+}
+
 // newCluster starts three nodes, and waits until all serve.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{t: t, images: t.TempDir()}
+	return newClusterWith(t, setup{})
+}
+
+// newClusterWith is newCluster with nodes of a setup.
+func newClusterWith(t *testing.T, with setup) *cluster {
+	t.Helper()
+	c := &cluster{t: t, images: t.TempDir(), flags: with.flags}
 	ports := freePorts(t, 12)
 	address := func() string {
 		a := fmt.Sprintf("127.0.0.1:%d", ports[0])
@@ -77,6 +93,9 @@ func newCluster(t *testing.T) *cluster {
 		_, peer, _ := net.SplitHostPort(s.peer)
 		peers = append(peers, fmt.Sprintf("%d=%s:%s@%s", n, s.raft, peer, s.clients))
 		endpoints = append(endpoints, s.clients)
+		if with.disk != nil {
+			with.disk(s.disk)
+		}
 		var err error
 		if s.log, err = os.Create(filepath.Join(t.TempDir(), fmt.Sprintf("n%d.log", n))); err != nil {
 			t.Fatal(err)
@@ -131,13 +150,16 @@ func freePorts(t *testing.T, count int) []int {
 // start starts a node's process.
 func (c *cluster) start(s *server) {
 	c.t.Helper()
-	s.cmd = exec.Command(build(c.t).node, "run", "--node", fmt.Sprint(s.number), "--cluster-id", "disk",
+	flags := append([]string{
+		"run", "--node", fmt.Sprint(s.number), "--cluster-id", "disk",
 		"--data-dir", filepath.Join(s.disk.dir, "data"), "--peers", c.peers,
 		"--client-listen", s.clients, "--raft-listen", s.raft, "--peer-listen", s.peer, "--http-listen", s.web,
 		"--max-timeout", "2h", "--heartbeat-interval", "200ms", "--shutdown-timeout", "5s",
 		"--raft-heartbeat-timeout", "400ms", "--raft-election-timeout", "400ms", "--raft-lease-timeout", "300ms",
 		// Snapshot and truncate the log all the time.
-		"--snapshot-threshold", "40", "--snapshot-interval", "300ms", "--trailing-logs", "20")
+		"--snapshot-threshold", "40", "--snapshot-interval", "300ms", "--trailing-logs", "20",
+	}, c.flags...)
+	s.cmd = exec.Command(build(c.t).node, flags...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	if err := start(s.cmd); err != nil {
 		c.t.Fatal(err)

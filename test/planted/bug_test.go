@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -177,5 +179,31 @@ func TestChoose(t *testing.T) {
 	}
 	if _, err := choose(bugs, choice{bug: "three"}); err == nil {
 		t.Error("no error for a bug that does not exist")
+	}
+}
+
+func TestShares(t *testing.T) {
+	bugs := make([]bug, 10)
+	for i := range bugs {
+		bugs[i].name = strconv.Itoa(i)
+	}
+	var all []string
+	for k := 41; k < 44; k++ {
+		part, err := shareOf(bugs, fmt.Sprint(k, "/3"))
+		if err != nil || len(part) < 3 {
+			t.Fatalf("share %d: %d bugs, %v", k, len(part), err)
+		}
+		for _, b := range part {
+			all = append(all, b.name)
+		}
+	}
+	slices.Sort(all)
+	if got := strings.Join(all, ""); got != "0123456789" {
+		t.Errorf("three shares in a row have %s", got)
+	}
+	for _, share := range []string{"", "1", "1/0", "x/3", "-1/3", "1/3/3", "11/12"} {
+		if part, err := shareOf(bugs, share); err == nil {
+			t.Errorf("share %q: %d bugs, and no error", share, len(part))
+		}
 	}
 }

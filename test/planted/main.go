@@ -9,6 +9,7 @@
 //	go run ./test/planted -simulate 'two-owners'   some of them against the simulation too
 //	go run ./test/planted -all                     against all of them
 //	go run ./test/planted -bug 'observers' -times 10   how reliably it is caught
+//	go run ./test/planted -share 7/3               a third of the bugs: every third one, and another third for 8/3
 //	go run ./test/planted -write                   bring the table in README.md up to date
 package main
 
@@ -22,6 +23,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -42,6 +44,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	through := flags.String("catcher",
 		"", "only catchers whose package and test match; all of them, not only the first")
 	simulate := flags.String("simulate", "^$", "for bugs whose name matches, try the simulation besides the first catcher")
+	share := flags.String("share", "1/1", "with k/n, one nth of the bugs; n values of k in a row take all of them")
 	all := flags.Bool("all", false, "try all catchers of each bug, not only the first")
 	times := flags.Int("times", 1, "try each catcher that often; 9 of 10 times it must catch")
 	workers := flags.Int("workers", 2, "bugs at a time")
@@ -67,6 +70,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if chosen, err = shareOf(chosen, *share); err != nil {
+		return err
+	}
 	scratch, err := os.MkdirTemp("", "planted-")
 	if err != nil {
 		return err
@@ -88,6 +94,25 @@ func moduleRoot(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
 	return strings.TrimSpace(string(output)), nil
+}
+
+// shareOf returns the part of the bugs that share, k/n, names.
+func shareOf(bugs []bug, share string) (part []bug, err error) {
+	first, second, _ := strings.Cut(share, "/")
+	k, errK := strconv.ParseUint(first, 10, 32)
+	n, errN := strconv.ParseUint(second, 10, 32)
+	if errK != nil || errN != nil || n == 0 {
+		return nil, fmt.Errorf("-share %q: want k/n, two numbers, n at least 1", share)
+	}
+	for i, b := range bugs {
+		if uint64(i)%n == k%n {
+			part = append(part, b)
+		}
+	}
+	if len(part) == 0 {
+		return nil, fmt.Errorf("-share %q: it has none of the %d chosen bugs", share, len(bugs))
+	}
+	return part, nil
 }
 
 // choice is what the flags of the same names select.

@@ -8,6 +8,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/sim/faults"
 )
 
 // choked runs a cluster of three with clients, and passes it to do when it serves.
@@ -35,6 +36,22 @@ func choked(t *testing.T, seed uint64, do func(ctx context.Context, w *world)) {
 	})
 }
 
+// cutPeerPorts cuts the peer ports of some nodes, and returns what mends them. For the history it is a fault: the
+// checker must not take the cluster for a calm one.
+func (w *world) cutPeerPorts(who string, names ...string) (mend func()) {
+	const text = "cut peer ports"
+	faultLog{w}.Began(faults.NoRounds, who, text)
+	for _, name := range names {
+		w.Choke(name + ":7402")
+	}
+	return func() {
+		for _, name := range names {
+			w.Unchoke(name + ":7402")
+		}
+		faultLog{w}.Ended(faults.NoRounds, who, text, true)
+	}
+}
+
 // serving returns the nodes that give promises.
 func (w *world) serving() []string {
 	var names []string
@@ -51,7 +68,7 @@ func (w *world) serving() []string {
 func TestPeerPortOfLeader(t *testing.T) {
 	choked(t, 11, func(ctx context.Context, w *world) {
 		old := w.Leader()
-		w.Choke(old + ":7402")
+		mend := w.cutPeerPorts(old, old)
 		limit := w.config(old, "").Raft.StallLimit
 		sleep(ctx, limit/2)
 		if now := w.Leader(); now != old {
@@ -64,16 +81,14 @@ func TestPeerPortOfLeader(t *testing.T) {
 			t.Errorf("%q leads, and %v serve, 3 s after the stall limit: want another leader than %q, and all nodes",
 				now, serving, old)
 		}
-		w.Unchoke(old + ":7402")
+		mend()
 	})
 }
 
 // TestPeerPortsOfAll cuts all peer ports: leadership moves from node to node, and no living client loses a session.
 func TestPeerPortsOfAll(t *testing.T) {
 	choked(t, 12, func(ctx context.Context, w *world) {
-		for _, name := range w.names {
-			w.Choke(name + ":7402")
-		}
+		mend := w.cutPeerPorts("", w.names...)
 		led := make(map[string]bool)
 		for range 20 {
 			sleep(ctx, time.Second)
@@ -87,8 +102,6 @@ func TestPeerPortsOfAll(t *testing.T) {
 		if len(led) < 2 {
 			t.Errorf("only %v led in 20 s without a good round", led)
 		}
-		for _, name := range w.names {
-			w.Unchoke(name + ":7402")
-		}
+		mend()
 	})
 }

@@ -42,7 +42,7 @@ func (x *gardener) veil(data []byte) []tree.Op {
 	create := tree.Create{Path: bed, Kind: tree.Persistent, Parents: true, Data: data, ACL: x.hiding()}
 	set := tree.Set{Path: bed, Version: tree.Any, Data: data}
 	list := func() tree.Op { return tree.SetACL{Path: bed, Version: tree.Any, ACL: x.hiding()} }
-	switch x.draw(10) {
+	switch x.draw(11) {
 	case 0, 1, 2:
 		return []tree.Op{create}
 	case 3:
@@ -55,6 +55,8 @@ func (x *gardener) veil(data []byte) []tree.Op {
 		return []tree.Op{list(), set}
 	case 7:
 		return []tree.Op{list(), set, tree.Delete{Path: bed, Version: tree.Any}, create}
+	case 8:
+		return []tree.Op{list()}
 	default:
 		return []tree.Op{set}
 	}

@@ -222,6 +222,9 @@ func (p *spell) read(ctx context.Context) {
 	defer cancel()
 	all := beds()
 	path := all[p.x.draw(len(all))]
+	if veiled := veiledBeds(); p.x.draw(3) == 0 {
+		path = append(veiled, check.VeiledPath)[p.x.draw(len(veiled)+1)]
+	}
 	var once *client.OneShot
 	if p.x.draw(3) == 0 {
 		once = client.NewOneShot()
@@ -290,7 +293,11 @@ func (p *spell) exists(ctx context.Context, path string, once *client.OneShot) {
 	p.wait(once, spec, before, p.x.client.SeenStamp())
 }
 
+// viewed records what a read has shown of the part of the tree that watchers watch.
 func (p *spell) viewed(e history.Entry) {
+	if e.Path != plotPath && !tree.Below(e.Path, plotPath) {
+		return
+	}
 	p.x.w.record.Add(history.Event{Kind: history.Viewed, Who: p.x.name, Entry: &e})
 }
 
@@ -302,7 +309,7 @@ func (p *spell) wait(once *client.OneShot, spec tree.WatchSpec, stamp, upper tre
 	name := p.x.newName()
 	p.waits = append(p.waits, &waiting{name, once})
 	p.x.w.record.Add(history.Event{Kind: history.WatchBegan, Who: p.x.name, Watched: &history.Watched{
-		Name: name, Specs: []tree.WatchSpec{spec}, Stamp: stamp, Upper: upper,
+		Name: name, Specs: []tree.WatchSpec{spec}, As: p.x.as, Stamp: stamp, Upper: upper,
 	}})
 }
 
@@ -336,7 +343,7 @@ func (p *spell) fired(one *waiting, stamp tree.Stamp) bool {
 	}
 	one.once.Stop()
 	p.x.w.record.Add(history.Event{Kind: history.WatchHeard, Who: p.x.name, Watched: &history.Watched{
-		Name: one.name, Event: e,
+		Name: one.name, Event: e, Upper: stamp,
 	}})
 	return true
 }

@@ -26,6 +26,10 @@ type fleet struct {
 	listens []config.Listen
 	net     *simnet.Network
 	nodes   []*running
+	// options change those of a node.
+	options []func(i int, o *node.Options)
+	// configure changes the configuration of a node that begins.
+	configure func(i int, c *config.Config)
 }
 
 // running is one life of a node.
@@ -36,10 +40,13 @@ type running struct {
 }
 
 // simulated returns a fleet whose nodes have hosts n1, n2 and so on in a bubble.
-func simulated(t *testing.T, size int) *fleet {
+func simulated(t *testing.T, size int, options ...func(i int, o *node.Options)) *fleet {
 	t.Helper()
 	time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
-	f := &fleet{t: t, dir: t.TempDir(), net: simnet.New(func(string, string) time.Duration { return time.Millisecond })}
+	f := &fleet{
+		t: t, dir: t.TempDir(), options: options,
+		net: simnet.New(func(string, string) time.Duration { return time.Millisecond }),
+	}
 	for i := range size {
 		host := fmt.Sprintf("n%d", i+1)
 		f.peers = append(f.peers, config.Peer{
@@ -85,7 +92,14 @@ func (f *fleet) start(i int) *running {
 	cfg := config.Default()
 	cfg.Auth.Mode = guard.None
 	cfg.Node, cfg.Peers, cfg.DataDir = f.peers[i].Node, f.peers, filepath.Join(f.dir, fmt.Sprint(i))
+	if f.configure != nil {
+		f.configure(i, &cfg)
+	}
 	o := node.Options{Logger: hclog.NewNullLogger(), Version: "test"}
+	o.Measures.Disk = func() (float64, error) { return 0.5, nil } // the disk of this machine is not the test's
+	for _, change := range f.options {
+		change(i, &o)
+	}
 	if f.net != nil {
 		o.Network = f.net.Host(fmt.Sprintf("n%d", i+1))
 	} else {

@@ -33,6 +33,7 @@ func NewLoopback() (*Loopback, error) {
 	}
 	cfg := config.Default()
 	cfg.Node, cfg.DataDir = 1, dir
+	cfg.Gate.Room.DiskLimit = 0 // the disk of this machine is not the test's
 	if err = listenFree(&cfg.Listen.Client, &cfg.Listen.Raft, &cfg.Listen.Peer, &cfg.Listen.HTTP); err != nil {
 		return nil, err
 	}

@@ -92,6 +92,7 @@ func (c *Cluster) start(ctx context.Context, nodes *sync.WaitGroup) (ready []<-c
 	for i, name := range c.Names {
 		cfg := config.Default()
 		cfg.Auth.Mode = guard.None
+		cfg.Gate.Room.DiskLimit = 0 // the disk of this machine is not the test's
 		cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(c.Dir, name)
 		for j, peer := range c.Names {
 			cfg.Peers = append(cfg.Peers, config.Peer{

@@ -60,6 +60,8 @@ type NodeStatus struct {
 	// Freeze is that of the cluster, nil while it is not frozen, and Frozen for how much longer it lasts (Y3).
 	Freeze *session.Freeze
 	Frozen time.Duration
+	// Turnover is what the node has applied since its process began.
+	Turnover session.Turnover
 }
 
 // UpgradeStatus says what a node's release offers. Offers and HeldBackBy come from the leader alone: what each member
@@ -82,16 +84,19 @@ type Member struct {
 	Node   session.Node
 	Voter  bool
 	Leader bool
-	// The addresses are those in the settings of the node that is asked. They are empty if the member is not among its
-	// peers, except RaftAddress, which is then the address at which the member was taken in.
+	// The addresses are those in the settings of the node that is asked, and else those in Raft's configuration. That has
+	// only RaftAddress of a founder, and of a member that was taken in because it was among the leader's peers.
 	ClientAddress string
 	RaftAddress   string
 	PeerAddress   string
+	// Observer says that the member is to have no vote, Leaving that it is being removed.
+	Observer, Leaving bool
 }
 
 // clusterServer serves ClusterService.
 type clusterServer struct {
-	holdfastv1.UnimplementedClusterServiceServer
+	holdfastv1.UnsafeClusterServiceServer
+	memberActs
 	cluster Cluster
 	// node tells streams, and snapshots freezes what they tell; nil: there are none.
 	node      *sessionServer
@@ -146,7 +151,14 @@ func (c *clusterServer) GetStatus(ctx context.Context,
 		UpgradeHeldBackBy:   s.Upgrade.HeldBackBy,
 		Drain:               drainProto(s.Drain),
 		Freezing:            wire.FreezingProto(s.Freeze, s.Frozen),
+		Turnover:            turnoverProto(s.Turnover),
 	}, nil
+}
+
+func turnoverProto(t session.Turnover) *holdfastv1.Turnover {
+	return &holdfastv1.Turnover{
+		Opens: t.Opens, Moves: t.Moves, Closes: t.Closes, Expiries: t.Expiries, Kills: t.Kills, TreeWrites: t.TreeWrites,
+	}
 }
 
 // RaiseFeatureLevel raises what the cluster can do.
@@ -154,7 +166,7 @@ func (c *clusterServer) RaiseFeatureLevel(ctx context.Context,
 	req *holdfastv1.RaiseFeatureLevelRequest,
 ) (*holdfastv1.RaiseFeatureLevelResponse, error) {
 	if c.raise == nil {
-		return c.UnimplementedClusterServiceServer.RaiseFeatureLevel(ctx, req)
+		return c.refuse.RaiseFeatureLevel(ctx, req)
 	}
 	level, err := c.raise(ctx, req.GetLevel())
 	if err != nil {
@@ -164,11 +176,20 @@ func (c *clusterServer) RaiseFeatureLevel(ctx context.Context,
 	return &holdfastv1.RaiseFeatureLevelResponse{Level: level}, nil
 }
 
-// ListMembers shows the members of the newest configuration that this node knows.
-func (c *clusterServer) ListMembers(context.Context,
-	*holdfastv1.ListMembersRequest,
+// ListMembers shows the members of the newest configuration that this node knows. Those of the leader are confirmed
+// after they were read (J5).
+func (c *clusterServer) ListMembers(ctx context.Context,
+	req *holdfastv1.ListMembersRequest,
 ) (*holdfastv1.ListMembersResponse, error) {
+	if req.GetFromLeader() && c.members == nil {
+		return c.refuse.ListMembers(ctx, req)
+	}
 	members := c.cluster.Members()
+	if req.GetFromLeader() {
+		if err := c.members.Confirm(ctx); err != nil {
+			return nil, err
+		}
+	}
 	answer := &holdfastv1.ListMembersResponse{Members: make([]*holdfastv1.Member, len(members))}
 	for i, m := range members {
 		answer.Members[i] = &holdfastv1.Member{
@@ -178,6 +199,8 @@ func (c *clusterServer) ListMembers(context.Context,
 			ClientAddress: m.ClientAddress,
 			RaftAddress:   m.RaftAddress,
 			PeerAddress:   m.PeerAddress,
+			Observer:      m.Observer,
+			Leaving:       m.Leaving,
 		}
 	}
 	return answer, nil

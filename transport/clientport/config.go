@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"holdfast/session"
+	"holdfast/transport/census"
 	"holdfast/transport/gate"
 	"holdfast/transport/guard"
 	"holdfast/transport/port"
@@ -62,6 +63,10 @@ type Operators struct {
 	Raise func(ctx context.Context, level uint32) (uint32, error)
 	// Drains drains the node; nil: it cannot be drained.
 	Drains Drains
+	// Members changes the members; nil: they cannot be changed.
+	Members Memberships
+	// Census lists the connections of the node; nil: one of this port's own.
+	Census *census.Census
 }
 
 // StreamLimits bound what one Connect stream makes the node hold. The zero value of a field is its default.
@@ -90,6 +95,9 @@ func (c Config) withDefaults() Config {
 	c.Keepalive.Timeout = cmp.Or(c.Keepalive.Timeout, 10*time.Second)
 	c.Keepalive.MinTime = cmp.Or(c.Keepalive.MinTime, 5*time.Second)
 	c.TouchWait = cmp.Or(c.TouchWait, time.Second)
+	if c.Census == nil {
+		c.Census = census.New()
+	}
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}

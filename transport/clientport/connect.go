@@ -67,6 +67,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 		return err
 	}
 	c.conn = conn
+	defer c.presence.join(ctx, c, caller).Leave()
 	s.stats.streams.Add(1)
 	err = c.serve(ctx, stream)
 	cancel()
@@ -96,6 +97,7 @@ type connection struct {
 	// heard counts the client's messages.
 	heard    atomic.Uint64
 	shortest shortest
+	presence presence
 	tree     treeSlot
 	// promised is how long the answer to the newest touch of all sessions promised them to live, zero for no promise. The
 	// stream's reader alone uses it.

@@ -33,7 +33,7 @@ func (c *clusterServer) DrainNode(ctx context.Context,
 	req *holdfastv1.DrainNodeRequest,
 ) (*holdfastv1.DrainNodeResponse, error) {
 	if c.drains == nil {
-		return c.UnimplementedClusterServiceServer.DrainNode(ctx, req)
+		return c.refuse.DrainNode(ctx, req)
 	}
 	if err := c.mine(req.GetNode()); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (c *clusterServer) UndrainNode(ctx context.Context,
 	req *holdfastv1.UndrainNodeRequest,
 ) (*holdfastv1.UndrainNodeResponse, error) {
 	if c.drains == nil {
-		return c.UnimplementedClusterServiceServer.UndrainNode(ctx, req)
+		return c.refuse.UndrainNode(ctx, req)
 	}
 	if err := c.mine(req.GetNode()); err != nil {
 		return nil, err

@@ -184,6 +184,7 @@ func (c fakeCluster) Status(context.Context) (NodeStatus, error) {
 		Upgrade: UpgradeStatus{
 			Offered: 13, Offers: []session.Offer{{Node: 4, Level: 14, Connected: true}}, HeldBackBy: []string{"why"},
 		},
+		Turnover: session.Turnover{Opens: 15, Moves: 16, Closes: 17, Expiries: 18, Kills: 19, TreeWrites: 20},
 	}, c.err
 }
 

@@ -168,6 +168,18 @@ func (f *fakeTree) Close() {
 	f.closed = true
 }
 
+// Holding tells of a watch for each that was asked for, and of a byte for each thing that waits.
+func (f *fakeTree) Holding() (watches, unsent int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, asked := range f.asked {
+		if a, ok := asked.(session.TreeAddition); ok {
+			watches += len(a.Addition.Watches)
+		}
+	}
+	return watches, len(f.queue)
+}
+
 func (f *fakeTree) isClosed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

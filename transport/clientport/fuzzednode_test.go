@@ -53,6 +53,23 @@ func requestsOf(name string) []proto.Message {
 		holdfastv1.ClusterService_UndrainNode_FullMethodName: {
 			&holdfastv1.UndrainNodeRequest{Node: 3}, &holdfastv1.UndrainNodeRequest{},
 		},
+		holdfastv1.ClusterService_AddMember_FullMethodName: {
+			&holdfastv1.AddMemberRequest{Member: &holdfastv1.MemberPlace{
+				Node: 4, RaftAddress: "n4:7401", PeerAddress: "n4:7402", ClientAddress: "n4:7400",
+			}, Promote: true}, &holdfastv1.AddMemberRequest{},
+		},
+		holdfastv1.ClusterService_PromoteMember_FullMethodName: {
+			&holdfastv1.PromoteMemberRequest{Node: 4}, &holdfastv1.PromoteMemberRequest{Node: 255},
+		},
+		holdfastv1.ClusterService_DemoteMember_FullMethodName: {
+			&holdfastv1.DemoteMemberRequest{Node: 4}, &holdfastv1.DemoteMemberRequest{Node: 1<<32 - 1},
+		},
+		holdfastv1.ClusterService_RemoveMember_FullMethodName: {
+			&holdfastv1.RemoveMemberRequest{Node: 4}, &holdfastv1.RemoveMemberRequest{},
+		},
+		holdfastv1.ClusterService_TransferLeadership_FullMethodName: {
+			&holdfastv1.TransferLeadershipRequest{}, &holdfastv1.TransferLeadershipRequest{Node: 1<<32 - 1},
+		},
 		holdfastv1.ClusterService_RaiseFeatureLevel_FullMethodName: {
 			&holdfastv1.RaiseFeatureLevelRequest{Level: 1}, &holdfastv1.RaiseFeatureLevelRequest{Level: 1<<32 - 1},
 		},
@@ -73,6 +90,9 @@ func requestsOf(name string) []proto.Message {
 		},
 		holdfastv1.ClusterService_GetStatus_FullMethodName:   {&holdfastv1.GetStatusRequest{}},
 		holdfastv1.ClusterService_ListMembers_FullMethodName: {&holdfastv1.ListMembersRequest{}},
+		holdfastv1.ClusterService_ListConnections_FullMethodName: {
+			&holdfastv1.ListConnectionsRequest{Limit: 3, Principal: "ip:"}, &holdfastv1.ListConnectionsRequest{},
+		},
 		holdfastv1.IdService_AllocateIds_FullMethodName: {
 			&holdfastv1.AllocateIdsRequest{Count: session.MaxClaim},
 			&holdfastv1.AllocateIdsRequest{Count: session.MaxClaim + 1},
@@ -203,6 +223,22 @@ func (a *answering) raise(_ context.Context, level uint32) (uint32, error) {
 	return level, a.outcome
 }
 
+// changed returns the outcome of a change of the members.
+func (a *answering) changed() error {
+	a.asked++
+	return a.outcome
+}
+
+// changing are the changes of the members of a node that answers.
+type changing struct{ *answering }
+
+func (c changing) Add(context.Context, session.MemberPlace, bool) error { return c.changed() }
+func (c changing) Promote(context.Context, session.Node) error          { return c.changed() }
+func (c changing) Demote(context.Context, session.Node) error           { return c.changed() }
+func (c changing) Remove(context.Context, session.Node) error           { return c.changed() }
+func (c changing) Transfer(context.Context, session.Node) error         { return c.changed() }
+func (c changing) Confirm(context.Context) error                        { return c.changed() }
+
 // Members returns the node's members.
 func (a *answering) Members() []Member { return fakeCluster{}.Members() }
 
@@ -227,7 +263,8 @@ func newUnaryCalls(node *answering) map[string]unaryCall {
 		&holdfastv1.SessionService_ServiceDesc: sessions,
 		&holdfastv1.TreeService_ServiceDesc:    &treeServer{node: sessions},
 		&holdfastv1.ClusterService_ServiceDesc: &clusterServer{
-			cluster: node, raise: node.raise, drains: node, node: &sessionServer{service: node},
+			cluster: node, raise: node.raise, drains: node, node: &sessionServer{cfg: cfg, service: node},
+			memberActs: memberActs{members: changing{node}},
 		},
 		&holdfastv1.IdService_ServiceDesc: &idServer{clock: cfg.Clock, service: node},
 	}

@@ -98,6 +98,13 @@ func (o *outbox) allow(sessions int) {
 	}
 }
 
+// unsent returns how many bytes wait, those included that gRPC has not taken yet.
+func (o *outbox) unsent() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bytes + o.taken
+}
+
 // weight is about what a message costs while it waits. Refused touches are counted one by one: in memory they are
 // several times as large as on the wire, and one request of a client can cause 10,000 of them.
 func weight(m *holdfastv1.ServerMessage) int {

@@ -261,6 +261,9 @@ func TestClusterHealthAndReflection(t *testing.T) {
 			FeatureLevel: 1, TreeEntries: 9, TreeEphemerals: 10, TreeBytes: 11, Watches: 12,
 			FeatureLevelOffered: 13, UpgradeHeldBackBy: []string{"why"},
 			Offers: []*holdfastv1.FeatureLevelOffer{{Node: 4, Level: 14, Connected: true}},
+			Turnover: &holdfastv1.Turnover{
+				Opens: 15, Moves: 16, Closes: 17, Expiries: 18, Kills: 19, TreeWrites: 20,
+			},
 		}
 		if err != nil || !proto.Equal(st, want) {
 			t.Errorf("GetStatus: %v, %v, want %v", st, err, want)

@@ -37,7 +37,7 @@ func (c *clusterServer) TakeSnapshot(req *holdfastv1.TakeSnapshotRequest,
 	stream grpc.ServerStreamingServer[holdfastv1.TakeSnapshotResponse],
 ) error {
 	if c.snapshots == nil {
-		return c.UnimplementedClusterServiceServer.TakeSnapshot(req, stream)
+		return c.refuse.TakeSnapshot(req, stream)
 	}
 	resume := req.GetResume()
 	switch {

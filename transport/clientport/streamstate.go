@@ -303,6 +303,27 @@ func (r *streamState) forget(id session.ID) bool {
 	return here
 }
 
+// serves reports whether the stream serves a session.
+func (r *streamState) serves(id session.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, here := r.sessions[id]
+	return here
+}
+
+// some returns so many of the stream's sessions: all if there are no more. It walks no further, because requests wait.
+func (r *streamState) some(most int) (ids []session.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.sessions {
+		if len(ids) == most {
+			break
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
 // idles reports whether the stream serves nothing.
 func (r *streamState) idles() bool {
 	r.mu.Lock()

@@ -73,10 +73,10 @@ func (c *connection) treePart(ctx context.Context) (*treePart, error) {
 	if part := c.tree.get(); part != nil {
 		return part, nil
 	}
-	principals, err := gate.PrincipalsOf(ctx, c.server.cfg.Super)
-	if err != nil {
-		return nil, err
+	if c.presence.unvouched != nil {
+		return nil, c.presence.unvouched
 	}
+	principals := c.presence.caller.Principals
 	conn := c.server.cfg.Audit.Supers(ctx, principals, c.conn.Tree(principals, c.out.poke))
 	part := &treePart{principals: principals, conn: conn}
 	if !c.tree.put(part) {

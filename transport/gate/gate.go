@@ -40,7 +40,8 @@ func (k Kind) String() string {
 	return [...]string{"opens", "resumes", "touches", "writes"}[k]
 }
 
-// Scope says whether a budget belongs to the node, to an address or to a principal.
+// Scope says whether a budget belongs to the node, to an address or to a principal, or that a request was refused for
+// want of room ([Gate.Hold]).
 type Scope uint8
 
 // Scopes.
@@ -48,6 +49,8 @@ const (
 	OfNode Scope = iota
 	OfAddress
 	OfPrincipal
+	OfDisk
+	OfMemory
 	// Scopes is how many there are.
 	Scopes
 )
@@ -55,12 +58,18 @@ const (
 // arrives reports whether requests of a kind also have the budgets of an address and of a principal.
 func (k Kind) arrives() bool { return k == Opens || k == Resumes }
 
-// Budget is the name of a budget, which is also the name of its setting. It is empty for touches and writes of an
-// address or a principal, which have no budget.
+// Budget is the name of a budget, which is also the name of its setting. It is empty where there is none: touches and
+// writes have no budget of an address or a principal, and what lacks room never refuses touches.
 func Budget(k Kind, s Scope) string {
 	switch {
 	case s == OfNode:
 		return "max_" + k.String() + "_per_second"
+	case s == OfDisk && (k == Opens || k == Writes):
+		return "disk_limit"
+	case s == OfMemory && k != Touches:
+		return "memory_limit"
+	case s == OfDisk, s == OfMemory:
+		return ""
 	case !k.arrives():
 		return ""
 	case s == OfAddress:
@@ -101,6 +110,37 @@ type Gate struct {
 	addresses  *keyedBuckets[netip.Addr]
 	principals *keyedBuckets[principal]
 	refusals   [Kinds][Scopes]atomic.Uint64
+	// held says why all requests of a kind are refused; nil while they are not.
+	held [Kinds]atomic.Pointer[Hold]
+}
+
+// Hold says why a node refuses all requests of a kind, whatever their budgets have.
+type Hold struct {
+	// Scope is OfDisk or OfMemory.
+	Scope Scope
+	// Limit is the limit that was reached, in words.
+	Limit string
+}
+
+// holdHint is the retry time of a request that a hold refuses: nobody knows when there is room. A refusal costs little.
+const holdHint = 2 * time.Second
+
+// Hold refuses all requests of a kind from now on; nil admits them again. Touches are never held: sessions live by
+// them, and they add nothing to a disk or to the state.
+func (g *Gate) Hold(k Kind, h *Hold) {
+	if k != Touches {
+		g.held[k].Store(h)
+	}
+}
+
+// holds refuses a request whose kind is held.
+func (g *Gate) holds(k Kind) error {
+	h := g.held[k].Load()
+	if h == nil {
+		return nil
+	}
+	g.refusals[k][h.Scope].Add(1)
+	return &session.LimitError{Name: Budget(k, h.Scope), Limit: h.Limit, RetryAfter: holdHint}
 }
 
 // New returns a gate whose budgets are full.
@@ -122,6 +162,9 @@ func New(c Config) *Gate {
 // that names the budget and the retry time. A refused request has no reservation; requests of a connection have one,
 // see [Reservations].
 func (g *Gate) Admit(now time.Time, k Kind, n int, v Caller) error {
+	if err := g.holds(k); err != nil {
+		return err
+	}
 	at := int64(now.Sub(g.base))
 	if b, s := g.take(at, k, n, v); b != nil {
 		return g.refused(k, s, b.refuse(at, n)-at)

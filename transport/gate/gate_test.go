@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/session"
 	"holdfast/transport/internal/porttest"
 )
 
@@ -32,7 +33,7 @@ func TestGateBudgetsAreApart(t *testing.T) {
 			t.Errorf("refused by %v, want %s", limit, name)
 		}
 	}
-	if got, want := g.Refused(), (Refusals{Opens: {2, 0, 0}, Resumes: {2, 0, 0}, Touches: {2, 0, 0}}); got != want {
+	if got, want := g.Refused(), (Refusals{Opens: {2}, Resumes: {2}, Touches: {2}}); got != want {
 		t.Errorf("counted %v, want %v", got, want)
 	}
 }
@@ -203,5 +204,47 @@ func TestGateAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { _ = g.Admit(g.base, k, 1, v) }); n != 0 {
 			t.Errorf("%s: %v allocations", k, n)
 		}
+	}
+}
+
+// A hold refuses every request of its kind and says why, touches are never held, and the budget is whole afterwards. A
+// connection's request keeps no slot of a budget behind a hold.
+func TestGateHolds(t *testing.T) {
+	g := New(Config{Opens: 100, Resumes: 200, Touches: 300})
+	now := g.base
+	reservations := g.Reservations(Caller{}, 10)
+	first := Arrival{Kind: Opens, Open: session.RequestID{1}}
+	drain(g, now, Opens, Caller{})
+	if porttest.RefusedBy(t, reservations.Admit(now, first)).Name != "max_opens_per_second" {
+		t.Fatal("the budget is not used up")
+	}
+	for k := range Kinds {
+		g.Hold(k, &Hold{Scope: OfMemory, Limit: "3 bytes"})
+	}
+	for _, err := range []error{
+		g.Admit(now, Opens, 1, Caller{}), g.Admit(now, Resumes, 1, Caller{}), g.Admit(now, Writes, 1, Caller{}),
+		reservations.Admit(now, first),
+	} {
+		limit := porttest.RefusedBy(t, err)
+		if limit.Name != "memory_limit" || limit.Limit != "3 bytes" || limit.RetryAfter != 2*time.Second {
+			t.Errorf("refused by %v, after %v", limit, limit.RetryAfter)
+		}
+	}
+	if waiting := g.node[Opens].waiting.Load(); waiting != 0 {
+		t.Errorf("slots for %v of the budget are reserved behind a hold", time.Duration(waiting))
+	}
+	if err := g.Admit(now, Touches, 1, Caller{}); err != nil {
+		t.Errorf("a touch: %v", err)
+	}
+	for k := range Kinds {
+		g.Hold(k, nil)
+	}
+	if got := drain(g, now, Resumes, Caller{}); got != 20 {
+		t.Errorf("%d resumes at once after the hold, want 20", got)
+	}
+	refused := g.Refused()
+	if refused[Opens][OfMemory] != 2 || refused[Resumes][OfMemory] != 1 || refused[Writes][OfMemory] != 1 ||
+		refused[Touches][OfMemory] != 0 {
+		t.Errorf("counted %v", refused)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"holdfast/auth"
 	"holdfast/transport/secure"
+	"holdfast/transport/wire"
 )
 
 // Handler returns a handler that serves callers with one of the roles of need.
@@ -27,6 +28,34 @@ func (g *Guard) Handler(need auth.Roles, next http.Handler) http.Handler {
 		}
 	})
 }
+
+// Browser returns a handler that serves callers with one of the roles of need, as Handler does. A browser cannot send a
+// bearer token: it asks its user for a name and a password, and the token is the password. The name does not matter.
+// The requests of next have the token as a bearer token.
+func (g *Guard) Browser(need auth.Roles, next http.Handler) http.Handler {
+	guarded := g.Handler(need, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, password, ok := r.BasicAuth(); ok {
+			r = r.Clone(r.Context())
+			r.Header.Set("Authorization", wire.BearerScheme+" "+password)
+		}
+		guarded.ServeHTTP(challenger{w}, r)
+	})
+}
+
+// challenger has a browser ask for a password.
+type challenger struct{ http.ResponseWriter }
+
+// WriteHeader adds the challenge.
+func (c challenger) WriteHeader(status int) {
+	if status == http.StatusUnauthorized {
+		c.Header().Set("WWW-Authenticate", `Basic realm="holdfast: the token is the password", charset="UTF-8"`)
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (c challenger) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // httpAddr is the address of an HTTP caller.
 type httpAddr string

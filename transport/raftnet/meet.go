@@ -40,17 +40,40 @@ func ParseDirectory(s string) (Directory, error) {
 	return Directory(d), nil
 }
 
-// directorySign separates an address from the directory that is expected there.
-const directorySign = "#"
+// directorySign separates an address from the directory that is expected there, markSign each mark behind the
+// directory.
+const (
+	directorySign = "#"
+	markSign      = "+"
+)
 
 // At returns an address as a Raft configuration holds it for a node on directory d.
 func At(address string, d Directory) raft.ServerAddress {
 	return raft.ServerAddress(address + directorySign + d.String())
 }
 
-// Split is the inverse of [At]; the directory is 0 when the address names none.
-func Split(address raft.ServerAddress) (string, Directory, error) {
+// Mark adds marks to an address of [At]. This package heeds none of them; they have no "+".
+func Mark(address raft.ServerAddress, marks ...string) raft.ServerAddress {
+	for _, mark := range marks {
+		address += raft.ServerAddress(markSign + mark)
+	}
+	return address
+}
+
+// Marks is the inverse of [Mark]. An address without a directory has no marks.
+func Marks(address raft.ServerAddress) (bare raft.ServerAddress, marks []string) {
 	host, text, named := strings.Cut(string(address), directorySign)
+	if !named {
+		return address, nil
+	}
+	all := strings.Split(text, markSign)
+	return raft.ServerAddress(host + directorySign + all[0]), all[1:]
+}
+
+// Split is the inverse of [At], whatever marks the address has; the directory is 0 when the address names none.
+func Split(address raft.ServerAddress) (string, Directory, error) {
+	bare, _ := Marks(address)
+	host, text, named := strings.Cut(string(bare), directorySign)
 	if !named {
 		return host, 0, nil
 	}

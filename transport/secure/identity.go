@@ -56,6 +56,12 @@ func HTTPContext(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
+// ConnOf returns the connection that [HTTPContext] has seen, nil without one.
+func ConnOf(ctx context.Context) net.Conn {
+	conn, _ := ctx.Value(connKey{}).(net.Conn)
+	return conn
+}
+
 // Credentials are gRPC's, for connections that a [Server] has accepted or a [Dialer] has made. They add nothing to the
 // connection, and tell gRPC who the other side is. Other connections are without TLS.
 func Credentials() credentials.TransportCredentials { return overConn{} }

@@ -20,6 +20,9 @@ func addDrain(d *holdfastv1.ErrorDetail, err error) {
 	if refused, ok := errors.AsType[*session.DrainRefusedError](err); ok {
 		d.Field, d.Limit = "node", refused.Why
 	}
+	if refused, ok := errors.AsType[*session.MemberRefusedError](err); ok {
+		d.Field, d.Limit, d.Node = string(refused.Cause), refused.Why, uint32(refused.Node)
+	}
 }
 
 // DrainingProto returns the notice that a node is being drained.

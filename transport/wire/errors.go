@@ -21,7 +21,7 @@ type mapping struct {
 
 // Mappings returns the table of errors. An error with two sentinels is matched from the top. ErrOutcomeUnknown is
 // first: the only harmful mistake is to forget that something may have happened.
-func Mappings() [19]mapping {
+func Mappings() [21]mapping {
 	return [...]mapping{
 		{session.ErrOutcomeUnknown, codes.Unavailable, holdfastv1.Reason_REASON_OUTCOME_UNKNOWN},
 		{session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
@@ -41,7 +41,9 @@ func Mappings() [19]mapping {
 		{session.ErrUnauthenticated, codes.Unauthenticated, holdfastv1.Reason_REASON_UNAUTHENTICATED},
 		{session.ErrForbidden, codes.PermissionDenied, holdfastv1.Reason_REASON_PERMISSION_DENIED},
 		{session.ErrDraining, codes.Unavailable, holdfastv1.Reason_REASON_DRAINING},
+		{session.ErrMemberRefused, codes.FailedPrecondition, holdfastv1.Reason_REASON_MEMBER_REFUSED},
 		{session.ErrDrainRefused, codes.FailedPrecondition, holdfastv1.Reason_REASON_DRAIN_REFUSED},
+		{session.ErrNoConnection, codes.NotFound, holdfastv1.Reason_REASON_NO_CONNECTION},
 	}
 }
 
@@ -107,8 +109,11 @@ func Text(err error) string {
 		level   *session.LevelError
 		access  *session.AccessError
 		refused *session.DrainRefusedError
+		member  *session.MemberRefusedError
 	)
 	switch {
+	case errors.As(err, &member):
+		return member.Error()
 	case errors.As(err, &refused):
 		return refused.Error()
 	case errors.As(err, &access):
@@ -277,6 +282,10 @@ func typed(d *holdfastv1.ErrorDetail) error {
 		return &session.DrainingError{Try: tryFrom(d.GetTry())}
 	case reason == holdfastv1.Reason_REASON_DRAIN_REFUSED:
 		return &session.DrainRefusedError{Why: d.GetLimit()}
+	case reason == holdfastv1.Reason_REASON_MEMBER_REFUSED:
+		return &session.MemberRefusedError{
+			Node: session.Node(min(d.GetNode(), 255)), Cause: session.MemberCause(d.GetField()), Why: d.GetLimit(),
+		}
 	case reason == holdfastv1.Reason_REASON_UNAUTHENTICATED:
 		return &session.AccessError{Needs: d.GetAccess().GetNeedsRoles(), Shown: d.GetAccess().GetShown()}
 	case reason == holdfastv1.Reason_REASON_PERMISSION_DENIED && d.GetAccess().GetCaller() != "":

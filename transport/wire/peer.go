@@ -62,6 +62,7 @@ func LearnerProto(m session.LearnerMessage) (*peerv1.LearnerMessage, error) {
 			Applied:    m.Answer.Applied,
 
 			Draining: m.Answer.Draining,
+			FullDisk: m.Answer.FullDisk,
 
 			DigestIndex: m.Answer.Digest.Index,
 			Digest:      digestBytes(m.Answer.Digest),
@@ -127,6 +128,7 @@ func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 		Applied:    p.GetApplied(),
 		Digest:     digest,
 		Draining:   p.GetDraining(),
+		FullDisk:   p.GetFullDisk(),
 	}, nil
 }
 
@@ -271,6 +273,7 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 			Interval:   durationpb.New(m.Heartbeat.Interval),
 			Unheard:    nodesProto(m.Heartbeat.Aside.Unheard),
 			Draining:   nodesProto(m.Heartbeat.Aside.Draining),
+			FullDisks:  nodesProto(m.Heartbeat.FullDisks),
 		}
 		for _, id := range m.Heartbeat.NotTaken {
 			h.NotTaken = append(h.NotTaken, uint64(id))
@@ -304,6 +307,10 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 		if err != nil {
 			return session.LeaderMessage{}, err
 		}
+		full, err := nodesFrom("heartbeat.full_disks", h.GetFullDisks())
+		if err != nil {
+			return session.LeaderMessage{}, err
+		}
 		compared, err := comparisonFrom(h.GetCompared())
 		return session.LeaderMessage{Heartbeat: &session.Heartbeat{
 			Interval:   interval,
@@ -317,6 +324,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 			Compared:   compared,
 			Committed:  h.GetCommitted(),
 			Aside:      aside,
+			FullDisks:  full,
 		}}, err
 	case *peerv1.LeaderMessage_Reply:
 		r, err := ReplyFrom(m.Reply)

@@ -273,17 +273,17 @@ func (a *answers) writeAnswered(h *Session, number uint64, as writes.Answer) {
 	a.busy(h)
 }
 
-// writeRefused handles a refusal that leaves the write's number free, unless it says that the result is gone. One from
-// before the present attachment says nothing: its write was sent again.
+// writeRefused handles a refusal, which leaves the write's number free unless it says that the result is gone. One from
+// before the present attachment says nothing: its write was sent again, or will be.
 func (a *answers) writeRefused(c *Conn, r *window.Request, b *writeBody, err error) {
 	h := b.h
 	switch {
 	case !a.holds(h):
 		return
-	case errors.Is(err, session.ErrOutcomeUnknown):
-		a.writeAnswered(h, b.send.Number, writes.Answer{Err: err})
-		return
 	case h.on != c || r.Seq <= h.since:
+		return
+	case errors.Is(err, session.ErrOutcomeUnknown) && h.branch.queue.Taken(b.send.Number):
+		a.writeAnswered(h, b.send.Number, writes.Answer{Err: err})
 		return
 	}
 	for call := range h.branch.calls {

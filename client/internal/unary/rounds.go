@@ -5,8 +5,11 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"holdfast/client/internal/route"
 	"holdfast/session"
+	"holdfast/transport/wire"
 )
 
 // Any makes a call at one server after the other, with a back-off after each round, until a server decides it or ctx
@@ -21,6 +24,18 @@ func (n *Nodes) Any(ctx context.Context, call Call) error {
 			return err
 		}
 	}
+}
+
+// Leader makes a call at the node that leads, as Any does. A node that does not lead names the one that does, which
+// need not be a server.
+func (n *Nodes) Leader(ctx context.Context, call Call) error {
+	return n.Any(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+		err := call(ctx, cc)
+		if e, ok := errors.AsType[*session.NotLeaderError](wire.Domain(err)); ok && e.Address != "" {
+			return n.At(ctx, e.Address, call)
+		}
+		return err
+	})
 }
 
 // round makes a call at one server after the other, until a server decides it or ctx ends. When no server answers, it

@@ -13,7 +13,7 @@ type Answer struct {
 	Result any
 	// Void says that a void took the number, and not the write (X6).
 	Void bool
-	// Err is [session.ErrOutcomeUnknown] if the result is gone; otherwise nil.
+	// Err is [session.ErrOutcomeUnknown] if the number is taken and the result gone; otherwise nil.
 	Err error
 }
 
@@ -43,8 +43,9 @@ func (q *Queue) Answered(number uint64, a Answer) []Told {
 //   - [session.ErrInvalid], [session.ErrNoTree] and the like, which do not pass: a void takes the write's
 //     number, and the write's caller hears why.
 //
-// The error is [ErrResume] if there is nothing to go back to, or err itself if it is about the session and not about
-// this write: [session.ErrMoved], [session.ErrExpired] and [session.ErrNoInstance] (X5).
+// The error is [ErrResume] if there is nothing to go back to, or if the node does not know whether the number is taken
+// ([session.ErrOutcomeUnknown], see [Queue.Taken]): the next attachment tells. It is err itself if it is about the
+// session and not about this write: [session.ErrMoved], [session.ErrExpired] and [session.ErrNoInstance] (X5).
 func (q *Queue) Refused(number uint64, err error, now time.Time) error {
 	var gap *tree.GapError
 	switch {
@@ -54,6 +55,8 @@ func (q *Queue) Refused(number uint64, err error, now time.Time) error {
 		return nil // its answer has overtaken a void
 	case number >= q.lowest+uint64(q.out):
 		return nil // it was not sent since the queue went back: another refusal has told
+	case errors.Is(err, session.ErrOutcomeUnknown):
+		return ErrResume
 	case errors.As(err, &gap):
 		if gap.Expected < q.lowest || gap.Expected >= q.next() {
 			return ErrResume
@@ -124,6 +127,12 @@ func (q *Queue) GiveUp(w *Write) []Told {
 	return []Told{{Write: w, Fate: Unknown}}
 }
 
+// Taken reports whether a number was used up when the present attachment began. Of such a write
+// [session.ErrOutcomeUnknown] says that its result is gone. Of a later one it says that the attachment has ended, at a
+// node that has not seen all entries before the end (X4): the number may be free, and whoever counts it as used up
+// leaves it out for ever.
+func (q *Queue) Taken(number uint64) bool { return number <= q.applied }
+
 // Disconnected says that the attachment has ended. The queue sends nothing until [Queue.Resumed].
 func (q *Queue) Disconnected() { q.resumed = false }
 
@@ -149,7 +158,7 @@ func (q *Queue) Resumed(applied, floor uint64) ([]Told, error) {
 	if len(q.sent) == 0 {
 		q.lowest = max(q.lowest, applied+1)
 	}
-	q.resumed, q.out, q.until, q.refusals = true, 0, time.Time{}, 0
+	q.resumed, q.applied, q.out, q.until, q.refusals = true, applied, 0, time.Time{}, 0
 	return all, nil
 }
 

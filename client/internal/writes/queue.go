@@ -73,8 +73,9 @@ type Queue struct {
 	bytes  int
 	// out counts the first of sent that went out on this attachment since the queue last went back.
 	out int
-	// resumed says that there is an attachment to send on.
+	// resumed says that there is an attachment to send on, which began when the state had the writes up to applied.
 	resumed bool
+	applied uint64
 	until   time.Time
 	// refusals counts those in a row, without an answer between them.
 	refusals int

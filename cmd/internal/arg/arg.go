@@ -33,6 +33,16 @@ func One(what string) cobra.PositionalArgs {
 	}
 }
 
+// Two returns the check of commands that take two arguments, with these names.
+func Two(first, second string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return fmt.Errorf("%q takes %s and %s, not %d arguments", cmd.CommandPath(), first, second, len(args))
+		}
+		return nil
+	}
+}
+
 // Some returns the check of commands that take one or more arguments; what names them, such as "ID".
 func Some(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

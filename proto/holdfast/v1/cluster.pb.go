@@ -174,7 +174,10 @@ type GetStatusResponse struct {
 	// Set while the node is being drained.
 	Drain *DrainStatus `protobuf:"bytes,50,opt,name=drain,proto3" json:"drain,omitempty"`
 	// Nothing expires, as far as the node knows (Y3); absent while the cluster is not frozen.
-	Freezing      *Freezing `protobuf:"bytes,51,opt,name=freezing,proto3" json:"freezing,omitempty"`
+	Freezing *Freezing `protobuf:"bytes,51,opt,name=freezing,proto3" json:"freezing,omitempty"`
+	// What the node has applied since its process began. Two answers tell rates; a lower number says that the process is
+	// another one.
+	Turnover      *Turnover `protobuf:"bytes,52,opt,name=turnover,proto3" json:"turnover,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -419,6 +422,101 @@ func (x *GetStatusResponse) GetFreezing() *Freezing {
 	return nil
 }
 
+func (x *GetStatusResponse) GetTurnover() *Turnover {
+	if x != nil {
+		return x.Turnover
+	}
+	return nil
+}
+
+// Changes that a node has applied since its process began, those included that it read from its own disk. Changes that
+// came with a snapshot of another node are not counted.
+type Turnover struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Global sessions that were opened, moved, closed by their clients, expired, and ended by operators.
+	Opens    uint64 `protobuf:"varint,1,opt,name=opens,proto3" json:"opens,omitempty"`
+	Moves    uint64 `protobuf:"varint,2,opt,name=moves,proto3" json:"moves,omitempty"`
+	Closes   uint64 `protobuf:"varint,3,opt,name=closes,proto3" json:"closes,omitempty"`
+	Expiries uint64 `protobuf:"varint,4,opt,name=expiries,proto3" json:"expiries,omitempty"`
+	Kills    uint64 `protobuf:"varint,5,opt,name=kills,proto3" json:"kills,omitempty"`
+	// Writes of the tree, refused ones included.
+	TreeWrites    uint64 `protobuf:"varint,6,opt,name=tree_writes,json=treeWrites,proto3" json:"tree_writes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Turnover) Reset() {
+	*x = Turnover{}
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Turnover) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Turnover) ProtoMessage() {}
+
+func (x *Turnover) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Turnover.ProtoReflect.Descriptor instead.
+func (*Turnover) Descriptor() ([]byte, []int) {
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Turnover) GetOpens() uint64 {
+	if x != nil {
+		return x.Opens
+	}
+	return 0
+}
+
+func (x *Turnover) GetMoves() uint64 {
+	if x != nil {
+		return x.Moves
+	}
+	return 0
+}
+
+func (x *Turnover) GetCloses() uint64 {
+	if x != nil {
+		return x.Closes
+	}
+	return 0
+}
+
+func (x *Turnover) GetExpiries() uint64 {
+	if x != nil {
+		return x.Expiries
+	}
+	return 0
+}
+
+func (x *Turnover) GetKills() uint64 {
+	if x != nil {
+		return x.Kills
+	}
+	return 0
+}
+
+func (x *Turnover) GetTreeWrites() uint64 {
+	if x != nil {
+		return x.TreeWrites
+	}
+	return 0
+}
+
 type FeatureLevelOffer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Node number.
@@ -433,7 +531,7 @@ type FeatureLevelOffer struct {
 
 func (x *FeatureLevelOffer) Reset() {
 	*x = FeatureLevelOffer{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[2]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +543,7 @@ func (x *FeatureLevelOffer) String() string {
 func (*FeatureLevelOffer) ProtoMessage() {}
 
 func (x *FeatureLevelOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[2]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +556,7 @@ func (x *FeatureLevelOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureLevelOffer.ProtoReflect.Descriptor instead.
 func (*FeatureLevelOffer) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{2}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *FeatureLevelOffer) GetNode() uint32 {
@@ -492,7 +590,7 @@ type RaiseFeatureLevelRequest struct {
 
 func (x *RaiseFeatureLevelRequest) Reset() {
 	*x = RaiseFeatureLevelRequest{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +602,7 @@ func (x *RaiseFeatureLevelRequest) String() string {
 func (*RaiseFeatureLevelRequest) ProtoMessage() {}
 
 func (x *RaiseFeatureLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +615,7 @@ func (x *RaiseFeatureLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseFeatureLevelRequest.ProtoReflect.Descriptor instead.
 func (*RaiseFeatureLevelRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{3}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RaiseFeatureLevelRequest) GetLevel() uint32 {
@@ -537,7 +635,7 @@ type RaiseFeatureLevelResponse struct {
 
 func (x *RaiseFeatureLevelResponse) Reset() {
 	*x = RaiseFeatureLevelResponse{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +647,7 @@ func (x *RaiseFeatureLevelResponse) String() string {
 func (*RaiseFeatureLevelResponse) ProtoMessage() {}
 
 func (x *RaiseFeatureLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +660,7 @@ func (x *RaiseFeatureLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseFeatureLevelResponse.ProtoReflect.Descriptor instead.
 func (*RaiseFeatureLevelResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RaiseFeatureLevelResponse) GetLevel() uint32 {
@@ -573,14 +671,18 @@ func (x *RaiseFeatureLevelResponse) GetLevel() uint32 {
 }
 
 type ListMembersRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only the node that leads answers, once it is certain that it led and that all it lists is committed (J5). Others
+	// refuse with NOT_LEADER. Raft sends nothing to a member once it is removed, so that such a node may list itself for
+	// ever.
+	FromLeader    bool `protobuf:"varint,1,opt,name=from_leader,json=fromLeader,proto3" json:"from_leader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[5]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +694,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[5]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +707,14 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{5}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListMembersRequest) GetFromLeader() bool {
+	if x != nil {
+		return x.FromLeader
+	}
+	return false
 }
 
 type ListMembersResponse struct {
@@ -617,7 +726,7 @@ type ListMembersResponse struct {
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[6]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -629,7 +738,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[6]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -642,7 +751,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -661,13 +770,17 @@ type Member struct {
 	ClientAddress string `protobuf:"bytes,4,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
 	RaftAddress   string `protobuf:"bytes,5,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
 	PeerAddress   string `protobuf:"bytes,6,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`
+	// The member is to have no vote.
+	Observer bool `protobuf:"varint,7,opt,name=observer,proto3" json:"observer,omitempty"`
+	// The member is being removed.
+	Leaving       bool `protobuf:"varint,8,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[7]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +792,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[7]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +805,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Member) GetId() uint32 {
@@ -737,12 +850,26 @@ func (x *Member) GetPeerAddress() string {
 	return ""
 }
 
+func (x *Member) GetObserver() bool {
+	if x != nil {
+		return x.Observer
+	}
+	return false
+}
+
+func (x *Member) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
+}
+
 var File_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/admin.proto\x1a\x17holdfast/v1/drain.proto\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xd7\b\n" +
+	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/admin.proto\x1a\x1choldfast/v1/connection.proto\x1a\x17holdfast/v1/drain.proto\x1a\x19holdfast/v1/members.proto\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
+	"\x10GetStatusRequest\"\x8a\t\n" +
 	"\x11GetStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
 	"\n" +
@@ -777,7 +904,16 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x06offers\x18) \x03(\v2\x1e.holdfast.v1.FeatureLevelOfferR\x06offers\x12/\n" +
 	"\x14upgrade_held_back_by\x18* \x03(\tR\x11upgradeHeldBackBy\x12.\n" +
 	"\x05drain\x182 \x01(\v2\x18.holdfast.v1.DrainStatusR\x05drain\x121\n" +
-	"\bfreezing\x183 \x01(\v2\x15.holdfast.v1.FreezingR\bfreezing\"[\n" +
+	"\bfreezing\x183 \x01(\v2\x15.holdfast.v1.FreezingR\bfreezing\x121\n" +
+	"\bturnover\x184 \x01(\v2\x15.holdfast.v1.TurnoverR\bturnover\"\xa1\x01\n" +
+	"\bTurnover\x12\x14\n" +
+	"\x05opens\x18\x01 \x01(\x04R\x05opens\x12\x14\n" +
+	"\x05moves\x18\x02 \x01(\x04R\x05moves\x12\x16\n" +
+	"\x06closes\x18\x03 \x01(\x04R\x06closes\x12\x1a\n" +
+	"\bexpiries\x18\x04 \x01(\x04R\bexpiries\x12\x14\n" +
+	"\x05kills\x18\x05 \x01(\x04R\x05kills\x12\x1f\n" +
+	"\vtree_writes\x18\x06 \x01(\x04R\n" +
+	"treeWrites\"[\n" +
 	"\x11FeatureLevelOffer\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\rR\x05level\x12\x1c\n" +
@@ -785,30 +921,40 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x18RaiseFeatureLevelRequest\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\rR\x05level\"1\n" +
 	"\x19RaiseFeatureLevelResponse\x12\x14\n" +
-	"\x05level\x18\x01 \x01(\rR\x05level\"\x14\n" +
-	"\x12ListMembersRequest\"D\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level\"5\n" +
+	"\x12ListMembersRequest\x12\x1f\n" +
+	"\vfrom_leader\x18\x01 \x01(\bR\n" +
+	"fromLeader\"D\n" +
 	"\x13ListMembersResponse\x12-\n" +
-	"\amembers\x18\x01 \x03(\v2\x13.holdfast.v1.MemberR\amembers\"\xb3\x01\n" +
+	"\amembers\x18\x01 \x03(\v2\x13.holdfast.v1.MemberR\amembers\"\xe9\x01\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\x12\x16\n" +
 	"\x06leader\x18\x03 \x01(\bR\x06leader\x12%\n" +
 	"\x0eclient_address\x18\x04 \x01(\tR\rclientAddress\x12!\n" +
 	"\fraft_address\x18\x05 \x01(\tR\vraftAddress\x12!\n" +
-	"\fpeer_address\x18\x06 \x01(\tR\vpeerAddress*g\n" +
+	"\fpeer_address\x18\x06 \x01(\tR\vpeerAddress\x12\x1a\n" +
+	"\bobserver\x18\a \x01(\bR\bobserver\x12\x18\n" +
+	"\aleaving\x18\b \x01(\bR\aleaving*g\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vROLE_LEADER\x10\x01\x12\x11\n" +
 	"\rROLE_FOLLOWER\x10\x02\x12\x11\n" +
 	"\rROLE_OBSERVER\x10\x03\x12\x12\n" +
-	"\x0eROLE_CANDIDATE\x10\x042\x87\x04\n" +
+	"\x0eROLE_CANDIDATE\x10\x042\x9a\b\n" +
 	"\x0eClusterService\x12J\n" +
 	"\tGetStatus\x12\x1d.holdfast.v1.GetStatusRequest\x1a\x1e.holdfast.v1.GetStatusResponse\x12P\n" +
-	"\vListMembers\x12\x1f.holdfast.v1.ListMembersRequest\x1a .holdfast.v1.ListMembersResponse\x12b\n" +
+	"\vListMembers\x12\x1f.holdfast.v1.ListMembersRequest\x1a .holdfast.v1.ListMembersResponse\x12\\\n" +
+	"\x0fListConnections\x12#.holdfast.v1.ListConnectionsRequest\x1a$.holdfast.v1.ListConnectionsResponse\x12b\n" +
 	"\x11RaiseFeatureLevel\x12%.holdfast.v1.RaiseFeatureLevelRequest\x1a&.holdfast.v1.RaiseFeatureLevelResponse\x12U\n" +
 	"\fTakeSnapshot\x12 .holdfast.v1.TakeSnapshotRequest\x1a!.holdfast.v1.TakeSnapshotResponse0\x01\x12J\n" +
 	"\tDrainNode\x12\x1d.holdfast.v1.DrainNodeRequest\x1a\x1e.holdfast.v1.DrainNodeResponse\x12P\n" +
-	"\vUndrainNode\x12\x1f.holdfast.v1.UndrainNodeRequest\x1a .holdfast.v1.UndrainNodeResponseB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\vUndrainNode\x12\x1f.holdfast.v1.UndrainNodeRequest\x1a .holdfast.v1.UndrainNodeResponse\x12J\n" +
+	"\tAddMember\x12\x1d.holdfast.v1.AddMemberRequest\x1a\x1e.holdfast.v1.AddMemberResponse\x12V\n" +
+	"\rPromoteMember\x12!.holdfast.v1.PromoteMemberRequest\x1a\".holdfast.v1.PromoteMemberResponse\x12S\n" +
+	"\fDemoteMember\x12 .holdfast.v1.DemoteMemberRequest\x1a!.holdfast.v1.DemoteMemberResponse\x12S\n" +
+	"\fRemoveMember\x12 .holdfast.v1.RemoveMemberRequest\x1a!.holdfast.v1.RemoveMemberResponse\x12e\n" +
+	"\x12TransferLeadership\x12&.holdfast.v1.TransferLeadershipRequest\x1a'.holdfast.v1.TransferLeadershipResponseB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_cluster_proto_rawDescOnce sync.Once
@@ -823,51 +969,77 @@ func file_holdfast_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_holdfast_v1_cluster_proto_goTypes = []any{
-	(Role)(0),                         // 0: holdfast.v1.Role
-	(*GetStatusRequest)(nil),          // 1: holdfast.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),         // 2: holdfast.v1.GetStatusResponse
-	(*FeatureLevelOffer)(nil),         // 3: holdfast.v1.FeatureLevelOffer
-	(*RaiseFeatureLevelRequest)(nil),  // 4: holdfast.v1.RaiseFeatureLevelRequest
-	(*RaiseFeatureLevelResponse)(nil), // 5: holdfast.v1.RaiseFeatureLevelResponse
-	(*ListMembersRequest)(nil),        // 6: holdfast.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),       // 7: holdfast.v1.ListMembersResponse
-	(*Member)(nil),                    // 8: holdfast.v1.Member
-	(Mode)(0),                         // 9: holdfast.v1.Mode
-	(*DrainStatus)(nil),               // 10: holdfast.v1.DrainStatus
-	(*Freezing)(nil),                  // 11: holdfast.v1.Freezing
-	(*TakeSnapshotRequest)(nil),       // 12: holdfast.v1.TakeSnapshotRequest
-	(*DrainNodeRequest)(nil),          // 13: holdfast.v1.DrainNodeRequest
-	(*UndrainNodeRequest)(nil),        // 14: holdfast.v1.UndrainNodeRequest
-	(*TakeSnapshotResponse)(nil),      // 15: holdfast.v1.TakeSnapshotResponse
-	(*DrainNodeResponse)(nil),         // 16: holdfast.v1.DrainNodeResponse
-	(*UndrainNodeResponse)(nil),       // 17: holdfast.v1.UndrainNodeResponse
+	(Role)(0),                          // 0: holdfast.v1.Role
+	(*GetStatusRequest)(nil),           // 1: holdfast.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),          // 2: holdfast.v1.GetStatusResponse
+	(*Turnover)(nil),                   // 3: holdfast.v1.Turnover
+	(*FeatureLevelOffer)(nil),          // 4: holdfast.v1.FeatureLevelOffer
+	(*RaiseFeatureLevelRequest)(nil),   // 5: holdfast.v1.RaiseFeatureLevelRequest
+	(*RaiseFeatureLevelResponse)(nil),  // 6: holdfast.v1.RaiseFeatureLevelResponse
+	(*ListMembersRequest)(nil),         // 7: holdfast.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),        // 8: holdfast.v1.ListMembersResponse
+	(*Member)(nil),                     // 9: holdfast.v1.Member
+	(Mode)(0),                          // 10: holdfast.v1.Mode
+	(*DrainStatus)(nil),                // 11: holdfast.v1.DrainStatus
+	(*Freezing)(nil),                   // 12: holdfast.v1.Freezing
+	(*ListConnectionsRequest)(nil),     // 13: holdfast.v1.ListConnectionsRequest
+	(*TakeSnapshotRequest)(nil),        // 14: holdfast.v1.TakeSnapshotRequest
+	(*DrainNodeRequest)(nil),           // 15: holdfast.v1.DrainNodeRequest
+	(*UndrainNodeRequest)(nil),         // 16: holdfast.v1.UndrainNodeRequest
+	(*AddMemberRequest)(nil),           // 17: holdfast.v1.AddMemberRequest
+	(*PromoteMemberRequest)(nil),       // 18: holdfast.v1.PromoteMemberRequest
+	(*DemoteMemberRequest)(nil),        // 19: holdfast.v1.DemoteMemberRequest
+	(*RemoveMemberRequest)(nil),        // 20: holdfast.v1.RemoveMemberRequest
+	(*TransferLeadershipRequest)(nil),  // 21: holdfast.v1.TransferLeadershipRequest
+	(*ListConnectionsResponse)(nil),    // 22: holdfast.v1.ListConnectionsResponse
+	(*TakeSnapshotResponse)(nil),       // 23: holdfast.v1.TakeSnapshotResponse
+	(*DrainNodeResponse)(nil),          // 24: holdfast.v1.DrainNodeResponse
+	(*UndrainNodeResponse)(nil),        // 25: holdfast.v1.UndrainNodeResponse
+	(*AddMemberResponse)(nil),          // 26: holdfast.v1.AddMemberResponse
+	(*PromoteMemberResponse)(nil),      // 27: holdfast.v1.PromoteMemberResponse
+	(*DemoteMemberResponse)(nil),       // 28: holdfast.v1.DemoteMemberResponse
+	(*RemoveMemberResponse)(nil),       // 29: holdfast.v1.RemoveMemberResponse
+	(*TransferLeadershipResponse)(nil), // 30: holdfast.v1.TransferLeadershipResponse
 }
 var file_holdfast_v1_cluster_proto_depIdxs = []int32{
 	0,  // 0: holdfast.v1.GetStatusResponse.role:type_name -> holdfast.v1.Role
-	9,  // 1: holdfast.v1.GetStatusResponse.mode:type_name -> holdfast.v1.Mode
-	3,  // 2: holdfast.v1.GetStatusResponse.offers:type_name -> holdfast.v1.FeatureLevelOffer
-	10, // 3: holdfast.v1.GetStatusResponse.drain:type_name -> holdfast.v1.DrainStatus
-	11, // 4: holdfast.v1.GetStatusResponse.freezing:type_name -> holdfast.v1.Freezing
-	8,  // 5: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
-	1,  // 6: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
-	6,  // 7: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
-	4,  // 8: holdfast.v1.ClusterService.RaiseFeatureLevel:input_type -> holdfast.v1.RaiseFeatureLevelRequest
-	12, // 9: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
-	13, // 10: holdfast.v1.ClusterService.DrainNode:input_type -> holdfast.v1.DrainNodeRequest
-	14, // 11: holdfast.v1.ClusterService.UndrainNode:input_type -> holdfast.v1.UndrainNodeRequest
-	2,  // 12: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
-	7,  // 13: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
-	5,  // 14: holdfast.v1.ClusterService.RaiseFeatureLevel:output_type -> holdfast.v1.RaiseFeatureLevelResponse
-	15, // 15: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
-	16, // 16: holdfast.v1.ClusterService.DrainNode:output_type -> holdfast.v1.DrainNodeResponse
-	17, // 17: holdfast.v1.ClusterService.UndrainNode:output_type -> holdfast.v1.UndrainNodeResponse
-	12, // [12:18] is the sub-list for method output_type
-	6,  // [6:12] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	10, // 1: holdfast.v1.GetStatusResponse.mode:type_name -> holdfast.v1.Mode
+	4,  // 2: holdfast.v1.GetStatusResponse.offers:type_name -> holdfast.v1.FeatureLevelOffer
+	11, // 3: holdfast.v1.GetStatusResponse.drain:type_name -> holdfast.v1.DrainStatus
+	12, // 4: holdfast.v1.GetStatusResponse.freezing:type_name -> holdfast.v1.Freezing
+	3,  // 5: holdfast.v1.GetStatusResponse.turnover:type_name -> holdfast.v1.Turnover
+	9,  // 6: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
+	1,  // 7: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
+	7,  // 8: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
+	13, // 9: holdfast.v1.ClusterService.ListConnections:input_type -> holdfast.v1.ListConnectionsRequest
+	5,  // 10: holdfast.v1.ClusterService.RaiseFeatureLevel:input_type -> holdfast.v1.RaiseFeatureLevelRequest
+	14, // 11: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
+	15, // 12: holdfast.v1.ClusterService.DrainNode:input_type -> holdfast.v1.DrainNodeRequest
+	16, // 13: holdfast.v1.ClusterService.UndrainNode:input_type -> holdfast.v1.UndrainNodeRequest
+	17, // 14: holdfast.v1.ClusterService.AddMember:input_type -> holdfast.v1.AddMemberRequest
+	18, // 15: holdfast.v1.ClusterService.PromoteMember:input_type -> holdfast.v1.PromoteMemberRequest
+	19, // 16: holdfast.v1.ClusterService.DemoteMember:input_type -> holdfast.v1.DemoteMemberRequest
+	20, // 17: holdfast.v1.ClusterService.RemoveMember:input_type -> holdfast.v1.RemoveMemberRequest
+	21, // 18: holdfast.v1.ClusterService.TransferLeadership:input_type -> holdfast.v1.TransferLeadershipRequest
+	2,  // 19: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
+	8,  // 20: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
+	22, // 21: holdfast.v1.ClusterService.ListConnections:output_type -> holdfast.v1.ListConnectionsResponse
+	6,  // 22: holdfast.v1.ClusterService.RaiseFeatureLevel:output_type -> holdfast.v1.RaiseFeatureLevelResponse
+	23, // 23: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
+	24, // 24: holdfast.v1.ClusterService.DrainNode:output_type -> holdfast.v1.DrainNodeResponse
+	25, // 25: holdfast.v1.ClusterService.UndrainNode:output_type -> holdfast.v1.UndrainNodeResponse
+	26, // 26: holdfast.v1.ClusterService.AddMember:output_type -> holdfast.v1.AddMemberResponse
+	27, // 27: holdfast.v1.ClusterService.PromoteMember:output_type -> holdfast.v1.PromoteMemberResponse
+	28, // 28: holdfast.v1.ClusterService.DemoteMember:output_type -> holdfast.v1.DemoteMemberResponse
+	29, // 29: holdfast.v1.ClusterService.RemoveMember:output_type -> holdfast.v1.RemoveMemberResponse
+	30, // 30: holdfast.v1.ClusterService.TransferLeadership:output_type -> holdfast.v1.TransferLeadershipResponse
+	19, // [19:31] is the sub-list for method output_type
+	7,  // [7:19] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_cluster_proto_init() }
@@ -876,7 +1048,9 @@ func file_holdfast_v1_cluster_proto_init() {
 		return
 	}
 	file_holdfast_v1_admin_proto_init()
+	file_holdfast_v1_connection_proto_init()
 	file_holdfast_v1_drain_proto_init()
+	file_holdfast_v1_members_proto_init()
 	file_holdfast_v1_snapshot_proto_init()
 	file_holdfast_v1_types_proto_init()
 	type x struct{}
@@ -885,7 +1059,7 @@ func file_holdfast_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_cluster_proto_rawDesc), len(file_holdfast_v1_cluster_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

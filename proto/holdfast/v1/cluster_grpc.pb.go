@@ -21,12 +21,18 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ClusterService_GetStatus_FullMethodName         = "/holdfast.v1.ClusterService/GetStatus"
-	ClusterService_ListMembers_FullMethodName       = "/holdfast.v1.ClusterService/ListMembers"
-	ClusterService_RaiseFeatureLevel_FullMethodName = "/holdfast.v1.ClusterService/RaiseFeatureLevel"
-	ClusterService_TakeSnapshot_FullMethodName      = "/holdfast.v1.ClusterService/TakeSnapshot"
-	ClusterService_DrainNode_FullMethodName         = "/holdfast.v1.ClusterService/DrainNode"
-	ClusterService_UndrainNode_FullMethodName       = "/holdfast.v1.ClusterService/UndrainNode"
+	ClusterService_GetStatus_FullMethodName          = "/holdfast.v1.ClusterService/GetStatus"
+	ClusterService_ListMembers_FullMethodName        = "/holdfast.v1.ClusterService/ListMembers"
+	ClusterService_ListConnections_FullMethodName    = "/holdfast.v1.ClusterService/ListConnections"
+	ClusterService_RaiseFeatureLevel_FullMethodName  = "/holdfast.v1.ClusterService/RaiseFeatureLevel"
+	ClusterService_TakeSnapshot_FullMethodName       = "/holdfast.v1.ClusterService/TakeSnapshot"
+	ClusterService_DrainNode_FullMethodName          = "/holdfast.v1.ClusterService/DrainNode"
+	ClusterService_UndrainNode_FullMethodName        = "/holdfast.v1.ClusterService/UndrainNode"
+	ClusterService_AddMember_FullMethodName          = "/holdfast.v1.ClusterService/AddMember"
+	ClusterService_PromoteMember_FullMethodName      = "/holdfast.v1.ClusterService/PromoteMember"
+	ClusterService_DemoteMember_FullMethodName       = "/holdfast.v1.ClusterService/DemoteMember"
+	ClusterService_RemoveMember_FullMethodName       = "/holdfast.v1.ClusterService/RemoveMember"
+	ClusterService_TransferLeadership_FullMethodName = "/holdfast.v1.ClusterService/TransferLeadership"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -39,6 +45,10 @@ type ClusterServiceClient interface {
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
 	// ListMembers shows the members of the newest Raft configuration that the asked node knows.
 	ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error)
+	// ListConnections shows the connections of clients that the asked node has, the busiest first: Connect streams, and
+	// connections of ZooKeeper's clients with a session. Clients that make single calls have none, and are not shown;
+	// neither are people at the console, for whom the node makes single calls to itself.
+	ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error)
 	// RaiseFeatureLevel raises what the whole cluster can do, once every member offers it. The leader does it; other nodes
 	// refuse with NOT_LEADER. A level that is not offered is refused with INVALID_ARGUMENT, which names the members that
 	// hold it back. There is no way back: releases that do not offer the level cannot take part any more.
@@ -51,6 +61,20 @@ type ClusterServiceClient interface {
 	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error)
 	// UndrainNode ends that. So does a restart of the node.
 	UndrainNode(ctx context.Context, in *UndrainNodeRequest, opts ...grpc.CallOption) (*UndrainNodeResponse, error)
+	// The leader changes the members (J); other nodes refuse with NOT_LEADER. MEMBER_REFUSED says why nothing was changed.
+	// Each call returns once what is wanted is committed: ListMembers of the leader shows when it has come about. Repeats
+	// change nothing.
+	//
+	// AddMember takes in a node that runs and waits. It serves clients, and has no vote.
+	AddMember(ctx context.Context, in *AddMemberRequest, opts ...grpc.CallOption) (*AddMemberResponse, error)
+	// PromoteMember gives a member its vote, once it has caught up.
+	PromoteMember(ctx context.Context, in *PromoteMemberRequest, opts ...grpc.CallOption) (*PromoteMemberResponse, error)
+	// DemoteMember takes a member's vote. It remains as an observer.
+	DemoteMember(ctx context.Context, in *DemoteMemberRequest, opts ...grpc.CallOption) (*DemoteMemberResponse, error)
+	// RemoveMember removes a member for good: it is drained first, and its number is used up.
+	RemoveMember(ctx context.Context, in *RemoveMemberRequest, opts ...grpc.CallOption) (*RemoveMemberResponse, error)
+	// TransferLeadership has another voter lead. It returns when the asked node does not lead any more.
+	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -75,6 +99,16 @@ func (c *clusterServiceClient) ListMembers(ctx context.Context, in *ListMembersR
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListMembersResponse)
 	err := c.cc.Invoke(ctx, ClusterService_ListMembers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListConnectionsResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListConnections_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +164,56 @@ func (c *clusterServiceClient) UndrainNode(ctx context.Context, in *UndrainNodeR
 	return out, nil
 }
 
+func (c *clusterServiceClient) AddMember(ctx context.Context, in *AddMemberRequest, opts ...grpc.CallOption) (*AddMemberResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AddMemberResponse)
+	err := c.cc.Invoke(ctx, ClusterService_AddMember_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) PromoteMember(ctx context.Context, in *PromoteMemberRequest, opts ...grpc.CallOption) (*PromoteMemberResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PromoteMemberResponse)
+	err := c.cc.Invoke(ctx, ClusterService_PromoteMember_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) DemoteMember(ctx context.Context, in *DemoteMemberRequest, opts ...grpc.CallOption) (*DemoteMemberResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DemoteMemberResponse)
+	err := c.cc.Invoke(ctx, ClusterService_DemoteMember_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) RemoveMember(ctx context.Context, in *RemoveMemberRequest, opts ...grpc.CallOption) (*RemoveMemberResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveMemberResponse)
+	err := c.cc.Invoke(ctx, ClusterService_RemoveMember_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TransferLeadershipResponse)
+	err := c.cc.Invoke(ctx, ClusterService_TransferLeadership_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -140,6 +224,10 @@ type ClusterServiceServer interface {
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
 	// ListMembers shows the members of the newest Raft configuration that the asked node knows.
 	ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error)
+	// ListConnections shows the connections of clients that the asked node has, the busiest first: Connect streams, and
+	// connections of ZooKeeper's clients with a session. Clients that make single calls have none, and are not shown;
+	// neither are people at the console, for whom the node makes single calls to itself.
+	ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error)
 	// RaiseFeatureLevel raises what the whole cluster can do, once every member offers it. The leader does it; other nodes
 	// refuse with NOT_LEADER. A level that is not offered is refused with INVALID_ARGUMENT, which names the members that
 	// hold it back. There is no way back: releases that do not offer the level cannot take part any more.
@@ -152,6 +240,20 @@ type ClusterServiceServer interface {
 	DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error)
 	// UndrainNode ends that. So does a restart of the node.
 	UndrainNode(context.Context, *UndrainNodeRequest) (*UndrainNodeResponse, error)
+	// The leader changes the members (J); other nodes refuse with NOT_LEADER. MEMBER_REFUSED says why nothing was changed.
+	// Each call returns once what is wanted is committed: ListMembers of the leader shows when it has come about. Repeats
+	// change nothing.
+	//
+	// AddMember takes in a node that runs and waits. It serves clients, and has no vote.
+	AddMember(context.Context, *AddMemberRequest) (*AddMemberResponse, error)
+	// PromoteMember gives a member its vote, once it has caught up.
+	PromoteMember(context.Context, *PromoteMemberRequest) (*PromoteMemberResponse, error)
+	// DemoteMember takes a member's vote. It remains as an observer.
+	DemoteMember(context.Context, *DemoteMemberRequest) (*DemoteMemberResponse, error)
+	// RemoveMember removes a member for good: it is drained first, and its number is used up.
+	RemoveMember(context.Context, *RemoveMemberRequest) (*RemoveMemberResponse, error)
+	// TransferLeadership has another voter lead. It returns when the asked node does not lead any more.
+	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -168,6 +270,9 @@ func (UnimplementedClusterServiceServer) GetStatus(context.Context, *GetStatusRe
 func (UnimplementedClusterServiceServer) ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListMembers not implemented")
 }
+func (UnimplementedClusterServiceServer) ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListConnections not implemented")
+}
 func (UnimplementedClusterServiceServer) RaiseFeatureLevel(context.Context, *RaiseFeatureLevelRequest) (*RaiseFeatureLevelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RaiseFeatureLevel not implemented")
 }
@@ -179,6 +284,21 @@ func (UnimplementedClusterServiceServer) DrainNode(context.Context, *DrainNodeRe
 }
 func (UnimplementedClusterServiceServer) UndrainNode(context.Context, *UndrainNodeRequest) (*UndrainNodeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UndrainNode not implemented")
+}
+func (UnimplementedClusterServiceServer) AddMember(context.Context, *AddMemberRequest) (*AddMemberResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AddMember not implemented")
+}
+func (UnimplementedClusterServiceServer) PromoteMember(context.Context, *PromoteMemberRequest) (*PromoteMemberResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PromoteMember not implemented")
+}
+func (UnimplementedClusterServiceServer) DemoteMember(context.Context, *DemoteMemberRequest) (*DemoteMemberResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DemoteMember not implemented")
+}
+func (UnimplementedClusterServiceServer) RemoveMember(context.Context, *RemoveMemberRequest) (*RemoveMemberResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveMember not implemented")
+}
+func (UnimplementedClusterServiceServer) TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TransferLeadership not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -233,6 +353,24 @@ func _ClusterService_ListMembers_Handler(srv interface{}, ctx context.Context, d
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ClusterServiceServer).ListMembers(ctx, req.(*ListMembersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_ListConnections_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListConnectionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListConnections(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListConnections_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListConnections(ctx, req.(*ListConnectionsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -302,6 +440,96 @@ func _ClusterService_UndrainNode_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_AddMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).AddMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_AddMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).AddMember(ctx, req.(*AddMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_PromoteMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromoteMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).PromoteMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_PromoteMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).PromoteMember(ctx, req.(*PromoteMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_DemoteMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DemoteMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).DemoteMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_DemoteMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).DemoteMember(ctx, req.(*DemoteMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_RemoveMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).RemoveMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_RemoveMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).RemoveMember(ctx, req.(*RemoveMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_TransferLeadership_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TransferLeadershipRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).TransferLeadership(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_TransferLeadership_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).TransferLeadership(ctx, req.(*TransferLeadershipRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -318,6 +546,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ClusterService_ListMembers_Handler,
 		},
 		{
+			MethodName: "ListConnections",
+			Handler:    _ClusterService_ListConnections_Handler,
+		},
+		{
 			MethodName: "RaiseFeatureLevel",
 			Handler:    _ClusterService_RaiseFeatureLevel_Handler,
 		},
@@ -328,6 +560,26 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UndrainNode",
 			Handler:    _ClusterService_UndrainNode_Handler,
+		},
+		{
+			MethodName: "AddMember",
+			Handler:    _ClusterService_AddMember_Handler,
+		},
+		{
+			MethodName: "PromoteMember",
+			Handler:    _ClusterService_PromoteMember_Handler,
+		},
+		{
+			MethodName: "DemoteMember",
+			Handler:    _ClusterService_DemoteMember_Handler,
+		},
+		{
+			MethodName: "RemoveMember",
+			Handler:    _ClusterService_RemoveMember_Handler,
+		},
+		{
+			MethodName: "TransferLeadership",
+			Handler:    _ClusterService_TransferLeadership_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -106,6 +106,11 @@ const (
 	Reason_REASON_DRAINING Reason = 50
 	// FAILED_PRECONDITION: the node is not drained, because of what limit says. Nothing was done.
 	Reason_REASON_DRAIN_REFUSED Reason = 51
+	// FAILED_PRECONDITION: the members are not changed, because of what limit says; field has the cause as one word. Nothing
+	// was done.
+	Reason_REASON_MEMBER_REFUSED Reason = 52
+	// NOT_FOUND: no connection of the node serves the session. It may live all the same.
+	Reason_REASON_NO_CONNECTION Reason = 60
 )
 
 // Enum value maps for Reason.
@@ -144,6 +149,8 @@ var (
 		41: "REASON_PERMISSION_DENIED",
 		50: "REASON_DRAINING",
 		51: "REASON_DRAIN_REFUSED",
+		52: "REASON_MEMBER_REFUSED",
+		60: "REASON_NO_CONNECTION",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":       0,
@@ -179,6 +186,8 @@ var (
 		"REASON_PERMISSION_DENIED": 41,
 		"REASON_DRAINING":          50,
 		"REASON_DRAIN_REFUSED":     51,
+		"REASON_MEMBER_REFUSED":    52,
+		"REASON_NO_CONNECTION":     60,
 	}
 )
 
@@ -384,6 +393,8 @@ type ErrorDetail struct {
 	// SESSION_EXPIRED without a certificate: the number of the only node that can know the session, when it may be a
 	// local session. If it is, it may still be alive on that node.
 	LocalTo uint32 `protobuf:"varint,8,opt,name=local_to,json=localTo,proto3" json:"local_to,omitempty"`
+	// MEMBER_REFUSED: the node that is the reason. It is here so that the struct in Go does not grow.
+	Node uint32 `protobuf:"varint,51,opt,name=node,proto3" json:"node,omitempty"`
 	// The state of the node that refused a unary call of SessionService or IdService. Absent from the status that ends a
 	// connection; there each message carries the state.
 	State *NodeState `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
@@ -492,6 +503,13 @@ func (x *ErrorDetail) GetLocalTo() uint32 {
 	return 0
 }
 
+func (x *ErrorDetail) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
+}
+
 func (x *ErrorDetail) GetState() *NodeState {
 	if x != nil {
 		return x.State
@@ -564,7 +582,7 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x0e\n" +
 	"\x02at\x18\x03 \x01(\x05R\x02at\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x14\n" +
-	"\x05stamp\x18\x05 \x01(\x06R\x05stamp\"\xd0\x04\n" +
+	"\x05stamp\x18\x05 \x01(\x06R\x05stamp\"\xe4\x04\n" +
 	"\vErrorDetail\x12+\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x13.holdfast.v1.ReasonR\x06reason\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x14\n" +
@@ -574,7 +592,8 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\vcertificate\x18\x06 \x01(\v2\x18.holdfast.v1.CertificateR\vcertificate\x12:\n" +
 	"\vretry_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12\x19\n" +
-	"\blocal_to\x18\b \x01(\rR\alocalTo\x12,\n" +
+	"\blocal_to\x18\b \x01(\rR\alocalTo\x12\x12\n" +
+	"\x04node\x183 \x01(\rR\x04node\x12,\n" +
 	"\x05state\x18\t \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\n" +
@@ -585,7 +604,7 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\arefusal\x18\r \x01(\v2\x14.holdfast.v1.RefusalR\arefusal\x12'\n" +
 	"\x0fexpected_number\x18\x0e \x01(\x04R\x0eexpectedNumber\x12+\n" +
 	"\x06access\x18( \x01(\v2\x13.holdfast.v1.AccessR\x06access\x12\x10\n" +
-	"\x03try\x182 \x03(\tR\x03try*\x96\x06\n" +
+	"\x03try\x182 \x03(\tR\x03try*\xcb\x06\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_SESSION_EXPIRED\x10\x01\x12\x19\n" +
@@ -621,7 +640,9 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\x16REASON_UNAUTHENTICATED\x10(\x12\x1c\n" +
 	"\x18REASON_PERMISSION_DENIED\x10)\x12\x13\n" +
 	"\x0fREASON_DRAINING\x102\x12\x18\n" +
-	"\x14REASON_DRAIN_REFUSED\x103B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x14REASON_DRAIN_REFUSED\x103\x12\x19\n" +
+	"\x15REASON_MEMBER_REFUSED\x104\x12\x18\n" +
+	"\x14REASON_NO_CONNECTION\x10<B'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_error_proto_rawDescOnce sync.Once

@@ -126,6 +126,11 @@ func (x *step) restore(i int) bool {
 	case x.Head.Ended != 0:
 		x.certificate(i)
 	case x.Head.Attachment != p.Attachment:
+		if !x.obeys(X4Unknown) {
+			for n := p.lowest(); n <= p.Out; n++ {
+				p.Status[n] = untold
+			}
+		}
 		p.disconnect()
 	default:
 		x.answerKept(i)

@@ -23,6 +23,7 @@ const (
 	X4Floor
 	X4Results
 	X4Numbers
+	X4Unknown
 	X5
 	X6Takes
 	X7Stream
@@ -62,6 +63,7 @@ var rules = [ruleCount]struct{ name, without string }{
 	X4Floor:      {"X4 floor", "a move by another instance drops results and sets no floor"},
 	X4Results:    {"X4 results", "a move by another instance sets the floor and keeps results"},
 	X4Numbers:    {"X4 numbers", "a process that takes a session over goes on with its own numbers"},
+	X4Unknown:    {"X4 unknown", "a process counts a number as used up of which its node knows nothing"},
 	X5:           {"X5", "the state does not learn the instance of the process that opens the session"},
 	X6Takes:      {"X6 takes", "a void takes no number"},
 	X7Stream:     {"X7 stream", "a node goes on after what it had sent when it opens a new stream"},
@@ -83,7 +85,7 @@ var rules = [ruleCount]struct{ name, without string }{
 func (r Rule) String() string { return rules[r].name }
 
 // Without is a set of rules to leave out. The zero value is the whole protocol.
-type Without uint32
+type Without uint64
 
 // Rules returns the set of these rules.
 func Rules(left ...Rule) Without {

@@ -20,6 +20,7 @@ var (
 	voidingOld = scope("voiding, electing", 1, 3, Counts{Voids: 1, Elections: 1})
 	takenOver  = scope("taken over", 1, 3, Counts{TakeOvers: 1, Disconnects: 1})
 	takenBack  = scope("taken back", 2, 3, Counts{TakeOvers: 2, Disconnects: 2})
+	skippedEnd = scope("taken back, restoring", 2, 3, Counts{TakeOvers: 2, Disconnects: 2, Restores: 1})
 	ending     = scope("ending", 2, 3, Counts{Ends: 1})
 	endingBack = scope("taken back, ending", 2, 3, Counts{TakeOvers: 2, Disconnects: 2, Ends: 1})
 	endingVoid = scope("voiding, ending", 1, 3, Counts{Voids: 1, Disconnects: 1, Ends: 1})
@@ -55,6 +56,7 @@ var leftOuts = []leftOut{
 	{Rules(X4Floor), I9, takenBack},
 	{Rules(X4Results), 0, takenBack},
 	{Rules(X4Numbers), I9, takenOver},
+	{Rules(X4Unknown), I18, skippedEnd},
 	{Rules(X5), I9, reconnect},
 	{Rules(X6Takes), I18, voiding},
 	{Rules(X6Takes), I9, voidingOld},

@@ -19,6 +19,8 @@ const (
 	// quick bounds the time from the end of a leader's process to the next leader. Survivors whose links are slow may
 	// wait until a bond has ended (F3).
 	quick = time.Second
+	// handsOver is after how long without a good round a leader hands over: the stall limit of the simulation's nodes.
+	handsOver = 3 * time.Second
 )
 
 // check judges each fault that only ended processes and connections, or refused new ones, while nothing else was amiss.
@@ -101,11 +103,22 @@ func (c elections) kept(leader history.Event, s span) {
 	}
 	c.checked(rule)
 	for _, e := range c.elections {
-		if e.At >= s.from && e.At <= till {
+		if e.At >= s.from && e.At <= till && !c.unanswered(leader, e.At) {
 			c.fail(rule[:2], 0, e.At, "%s led term %d, lived, and reached a majority, and was deposed: %s", leader.Who,
 				leader.Term, history.Line(e))
 		}
 	}
+}
+
+// unanswered reports whether a leader had no good round for as long before a moment that it hands over by itself: its
+// connections were reset so often that no round came to its end.
+func (c elections) unanswered(leader history.Event, moment time.Duration) bool {
+	t := c.terms[leader.Term]
+	if t == nil {
+		return false
+	}
+	n, _ := slices.BinarySearch(t.turns, moment)
+	return n > 0 && moment-t.turns[n-1] >= handsOver
 }
 
 // leads returns the newest leader before a moment.

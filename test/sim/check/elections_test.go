@@ -61,6 +61,17 @@ func successions() map[string]verdictOf {
 		return []history.Event{{Kind: history.NodeStopped, At: at(seconds), Who: who}}
 	}
 	links := broke(50, 53, true)
+	// rounds are answers to the heartbeats of n1, the last of them at a moment.
+	rounds := func(last float64) (all []history.Event) {
+		for _, seconds := range []float64{40, last} {
+			for n := range 3 {
+				all = append(all, history.Event{
+					Kind: history.Heard, At: at(seconds), Who: "n1", Node: session.Node(n + 1), Term: 2, Asked: at(seconds),
+				})
+			}
+		}
+		return all
+	}
 	rough := []history.Event{
 		{Kind: history.FaultBegan, At: at(46), Text: "a rough one"},
 		{Kind: history.FaultEnded, At: at(47), Text: "a rough one"},
@@ -69,6 +80,8 @@ func successions() map[string]verdictOf {
 		"resets, and nothing":         {happens{links, reset}, "F1", "", ""},
 		"resets depose":               {happens{links, reset, {leads(52, "n3", 3)}}, "F1", "F1", "was deposed"},
 		"soon after the resets":       {happens{links, reset, {leads(54.4, "n3", 3)}}, "F1", "F1", "was deposed"},
+		"no round for 3 s":            {happens{links, reset, rounds(48.9), {leads(52, "n3", 3)}}, "F1", "", ""},
+		"no round for less":           {happens{links, reset, rounds(49.1), {leads(52, "n3", 3)}}, "F1", "F1", "was deposed"},
 		"long after the resets":       {happens{links, reset, {leads(55, "n3", 3)}}, "F1", "", ""},
 		"it leads again":              {happens{links, reset, {leads(52, "n1", 3)}}, "F1", "F1", "was deposed"},
 		"resets after another fault":  {happens{links, rough, reset, {leads(52, "n3", 3)}}, "", "", ""},

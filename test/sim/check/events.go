@@ -95,7 +95,7 @@ func (c watches) due(w *watch) (all []due) {
 	return all
 }
 
-// matches reports whether a lasting watch is for an event, whoever may read.
+// matches reports whether a watch is for an event, whoever may read.
 func (w *watch) matches(e tree.Event) bool {
 	return e.Stamp > w.began.Watched.Stamp &&
 		slices.ContainsFunc(w.began.Watched.Specs, func(s tree.WatchSpec) bool { return hears(s, e) })
@@ -129,10 +129,21 @@ func eventsOf(c tree.Change) []tree.Event {
 	return []tree.Event{e, {Stamp: c.Stamp, Kind: tree.ChildrenChanged, Path: tree.Parent(c.Path)}}
 }
 
-// hears reports whether a lasting watch is told of an event.
+// hears reports whether a watch is told of an event as it happens; a one-shot, if it has not heard before.
 func hears(s tree.WatchSpec, e tree.Event) bool {
 	if e.Path == s.Path {
-		return s.Kind == tree.WatchPersistent || e.Kind != tree.ChildrenChanged
+		switch s.Kind {
+		case tree.WatchPersistent:
+			return true
+		case tree.WatchExists, tree.WatchRecursive:
+			return e.Kind != tree.ChildrenChanged
+		case tree.WatchChild:
+			return e.Kind == tree.ChildrenChanged || e.Kind == tree.EntryDeleted
+		case tree.WatchData:
+			return e.Kind == tree.DataChanged || e.Kind == tree.EntryDeleted
+		default:
+			return false
+		}
 	}
 	return s.Kind == tree.WatchRecursive && e.Kind != tree.ChildrenChanged && tree.Below(e.Path, s.Path)
 }

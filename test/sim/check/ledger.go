@@ -46,7 +46,7 @@ func (c replays) check() {
 	b.scribes()
 	b.calls()
 	b.finds()
-	veils{watches{judge: c.judge}, b.heard}.check()
+	veils{watches{judge: c.judge}, b.heard, b.past}.check()
 	blind{c}.check()
 	uses{c.judge, b.past, c.times()}.check()
 }

@@ -11,24 +11,45 @@ import (
 // by the time at which its client is told of everything up to there. What it is owed after a lost connection is judged
 // by the tree (V4): then it hears of the newest change.
 func (c watches) once(w *watch) {
+	spec := w.began.Watched.Specs[0]
+	c.oneShot(w, oneShotRules{
+		mayHear: func(history.Event) bool { return true },
+		owes:    func(after, upTo tree.Stamp) bool { return c.tree.owes(spec, after, upTo) },
+	})
+}
+
+// oneShotRules are what watches of one part of the tree are judged by, beyond what holds for all.
+type oneShotRules struct {
+	// mayHear reports whether the client may read what it was told.
+	mayHear func(history.Event) bool
+	// owes reports whether the watch must have heard, if it began at one stamp and its client was told of everything up
+	// to another.
+	owes func(after, upTo tree.Stamp) bool
+}
+
+func (c watches) oneShot(w *watch, rules oneShotRules) {
 	spec, from := w.began.Watched.Specs[0], w.began.Watched.Stamp
 	in := max(from, w.began.Watched.Upper)
 	fired := false
 	for _, e := range w.told {
-		fail := func(what string) { c.misled(e, "I11", "the watch of %s, %s", history.Line(w.began), what) }
+		fail := func(invariant, what string) {
+			c.misled(e, invariant, "the watch of %s, %s", history.Line(w.began), what)
+		}
 		switch {
 		case e.Kind == history.WatchLost:
-			fail("told LOST, and a one-shot misses nothing")
+			fail("I11", "told LOST, and a one-shot misses nothing")
 		case e.Kind == history.WatchHeard && fired:
-			fail("told again")
+			fail("I11", "told again")
 		case e.Kind == history.WatchHeard:
 			c.checked("I11 one-shot")
 			fired = true
 			if !c.tree.fires(spec, from, e.Watched.Event) {
-				fail("told of what the watch is not for, or of nothing that has happened")
+				fail("I11", "told of what the watch is not for, or of nothing that has happened")
+			} else if !rules.mayHear(e) {
+				fail("I14", "told of what its client may not read")
 			}
-		case !fired && c.tree.owes(spec, in, e.Watched.Stamp):
-			fail("not told by then")
+		case !fired && rules.owes(in, e.Watched.Stamp):
+			fail("I11", "not told by then")
 			fired = true // said once
 		default:
 			c.checked("I11 one-shot waits")

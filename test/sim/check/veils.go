@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 
 	"holdfast/test/model/plain"
@@ -21,9 +22,14 @@ type heard struct {
 // veils judges watches of what not everybody may read (V8): a watch is told of a change if the list that was in force
 // for the entry at the change lets its client read, and of changed children if the list of the entry above does. What
 // came before and later counts for nothing, nor do the lists of a connection that comes back.
+//
+// A one-shot that comes back is judged by the tree that its client comes back to (V4), and so by the list in force
+// there: it may hear of a change that was hidden when it happened, and need not hear of one that is hidden by then. A
+// lasting watch of the same client that matches may hear of it too.
 type veils struct {
 	watches
-	all []heard
+	all  []heard
+	past *annals
 }
 
 // veiled reports whether a watch is of the part of the tree with lists.
@@ -55,10 +61,129 @@ func (c veils) check() {
 	}
 	c.scope = " veiled"
 	defer func() { c.scope = "" }()
+	c.tree = c.grow()
 	for _, w := range all {
-		allowed := c.sort(w)
-		c.lasting(w, allowed)
+		if allowed := c.sort(w); w.oneShot() {
+			c.once(w, allowed)
+		} else {
+			w.told = slices.DeleteFunc(slices.Clone(w.told), func(e history.Event) bool {
+				return e.Kind == history.WatchHeard && !isDue(allowed, e.Watched.Event) && c.owedToOneShot(all, e)
+			})
+			c.lasting(w, allowed)
+		}
 	}
+}
+
+// owedToOneShot reports whether what a lasting watch heard may have been what a one-shot of its client was owed when
+// the client came back: a connection hears of an event once, whichever of its watches match (V2).
+func (c veils) owedToOneShot(all []*watch, heard history.Event) bool {
+	e := heard.Watched.Event
+	return slices.ContainsFunc(all, func(w *watch) bool {
+		return w.oneShot() && w.began.Who == heard.Who && w.began.At <= heard.At && w.heardNothingBut(e) &&
+			hears(w.began.Watched.Specs[0], e) && c.showed(w.began.Watched.Specs[0], w.began.Watched.As, e, maxStamp)
+	})
+}
+
+// maxStamp is behind all that happens.
+const maxStamp = ^tree.Stamp(0)
+
+// heardNothingBut reports whether a one-shot was not seen to have fired with another event.
+func (w *watch) heardNothingBut(e tree.Event) bool {
+	return !slices.ContainsFunc(w.told, func(o history.Event) bool {
+		return o.Kind == history.WatchHeard && o.Watched.Event != e
+	})
+}
+
+// grow returns the part of the tree with lists.
+func (c veils) grow() *grown {
+	g := &grown{paths: make(map[string][]leaf)}
+	for _, h := range c.all {
+		if h.Path == VeiledPath || tree.Below(h.Path, VeiledPath) {
+			g.changes = append(g.changes, h.Change)
+			g.change(h.Change)
+		}
+	}
+	return g
+}
+
+// once judges a one-shot, which is allowed to hear of some changes as they happen.
+func (c veils) once(w *watch, allowed []due) {
+	spec, as := w.began.Watched.Specs[0], w.began.Watched.As
+	c.oneShot(w, oneShotRules{
+		mayHear: func(e history.Event) bool {
+			if told := e.Watched.Event; !isDue(allowed, told) {
+				c.checked("I14 one-shot came back")
+				return c.showed(spec, as, told, e.Watched.Upper)
+			}
+			return true
+		},
+		owes: func(after, upTo tree.Stamp) bool {
+			if !c.tree.owes(spec, after, upTo) {
+				return false
+			}
+			// Wherever its client came back, it could read what changed.
+			hidden := c.hiddenLast(spec.Path, as, upTo)
+			owed := slices.ContainsFunc(allowed, func(d due) bool {
+				return d.stamp > after && d.stamp <= upTo && d.stamp.Index() > hidden
+			})
+			if !owed {
+				c.checked("I14 one-shot hidden")
+			}
+			return owed
+		},
+	})
+}
+
+// isDue reports whether an event is due.
+func isDue(all []due, e tree.Event) bool {
+	n, found := slices.BinarySearchFunc(all, e.Stamp, func(d due, s tree.Stamp) int { return cmp.Compare(d.stamp, s) })
+	return found && slices.Contains(all[n].what, named(e))
+}
+
+// showed reports whether at some entry of the log, not above upTo, a client could read a path, and the event was the
+// newest change of the path for a watch. The stamp of a deletion that was missed is that of the entry.
+func (c veils) showed(s tree.WatchSpec, as []tree.Principal, e tree.Event, upTo tree.Stamp) bool {
+	readable := func(index uint64) bool { return plain.Granted(c.past.list(s.Path, index), tree.Read, as) }
+	if e.Kind == tree.EntryDeleted {
+		return e.Stamp.Index() <= upTo.Index() && !c.tree.at(s.Path, e.Stamp).there && readable(e.Stamp.Index())
+	}
+	indexes := append(c.turns(s.Path), e.Stamp.Index())
+	return slices.ContainsFunc(indexes, func(index uint64) bool {
+		now := c.tree.at(s.Path, end(index))
+		newest := map[tree.EventKind]tree.Stamp{
+			tree.EntryCreated: now.stat.Created, tree.DataChanged: now.stat.Modified,
+			tree.ChildrenChanged: now.stat.ChildrenModified,
+		}[e.Kind]
+		return index >= e.Stamp.Index() && index <= upTo.Index() && now.there && newest == e.Stamp && readable(index)
+	})
+}
+
+// hiddenLast returns the index, not above that of upTo, up to which a client could not always read a path; 0 if it
+// always could.
+func (c veils) hiddenLast(path string, as []tree.Principal, upTo tree.Stamp) (index uint64) {
+	turns := c.turns(path)
+	last := upTo.Index()
+	for _, turn := range slices.Backward(turns) {
+		if turn > last {
+			continue
+		}
+		if !plain.Granted(c.past.list(path, turn), tree.Read, as) {
+			return last
+		}
+		last = turn - 1
+	}
+	return 0
+}
+
+// turns returns the indexes at which the list in force for a path may have become another, in their order.
+func (c veils) turns(path string) (indexes []uint64) {
+	for ; path != ""; path = tree.Parent(path) {
+		for _, v := range c.past.paths[path] {
+			indexes = append(indexes, v.from.Index())
+		}
+	}
+	slices.Sort(indexes)
+	return slices.Compact(indexes)
 }
 
 // sort returns what a watch is to be told, and notes what is hidden from it.

@@ -62,6 +62,23 @@ func veil() []history.Event {
 	begins("nobody", 10, tree.WatchRecursive, VeiledPath, nil)
 	hears("nobody", 13, tree.DataChanged, path)
 	add(history.WatchTold, history.Watched{Name: "nobody", Stamp: end(15)})
+	// "data" hears of nothing that is hidden, and then of the second set of 13.
+	begins("data", 11, tree.WatchData, path, nil)
+	add(history.WatchTold, history.Watched{Name: "data", Stamp: end(12)})
+	hears("data", 13, tree.DataChanged, path)
+	// "back" was away when that happened, and comes back when it is hidden again. Its end is hidden as well.
+	begins("back", 11, tree.WatchData, path, nil)
+	add(history.WatchTold, history.Watched{Name: "back", Stamp: end(14)})
+	// "late" waits for an entry that it may not read at first, and comes back when it may.
+	begins("late", 10, tree.WatchExists, path, nil)
+	add(history.WatchHeard, history.Watched{
+		Name: "late", Upper: end(13), Event: tree.Event{Stamp: tree.StampAt(11, 2), Kind: tree.EntryCreated, Path: path},
+	})
+	// "beside" is a lasting watch of the client of "late", whose event it hears.
+	begins("beside", 10, tree.WatchRecursive, VeiledPath, nil)
+	hears("beside", 11, tree.EntryCreated, path)
+	hears("beside", 13, tree.DataChanged, path)
+	add(history.WatchTold, history.Watched{Name: "beside", Stamp: end(15)})
 	begins("children", 10, tree.WatchPersistent, VeiledPath, nil)
 	hears("children", 11, tree.ChildrenChanged, VeiledPath)
 	hears("children", 15, tree.ChildrenChanged, VeiledPath)
@@ -75,7 +92,10 @@ func TestVeils(t *testing.T) {
 	if len(good.Violations) > 0 {
 		t.Fatalf("a history in which nothing is wrong: %v", good.Violations)
 	}
-	for _, name := range []string{"I11 veiled", "I13 before veiled", "I14 told veiled", "I14 hidden veiled"} {
+	for _, name := range []string{
+		"I11 veiled", "I13 before veiled", "I14 told veiled", "I14 hidden veiled", "I11 one-shot veiled",
+		"I11 one-shot waits veiled", "I14 one-shot hidden veiled", "I14 one-shot came back veiled",
+	} {
 		if good.Checked[name] == 0 {
 			t.Errorf("%s was not put to the test", name)
 		}
@@ -107,6 +127,32 @@ func TestVeils(t *testing.T) {
 		{"not told of what it may read", "I11", drop("ann", 2)},
 		{"not told of what all may read by then", "I11", drop("nobody", 1)},
 		{"children judged by the child's list", "I11", drop("children", 1)},
+		{"a one-shot is told what is hidden", "I14", told("data", 1, 12, tree.DataChanged, path)},
+		{"a one-shot is told twice", "I11", told("data", 2, 13, tree.DataChanged, path)},
+		{"a one-shot is told of nothing", "I11", told("data", 1, 14, tree.DataChanged, path)},
+		{"a one-shot is not told of what it may read until the end", "I11", func(h events) events {
+			h[nth(h, "data", 2)].Kind = history.WatchTold
+			h[nth(h, "data", 2)].Watched = &history.Watched{Name: "data", Stamp: end(13)}
+			return h
+		}},
+		{"a one-shot comes back before it may read", "I14", func(h events) events {
+			h[nth(h, "late", 1)].Watched.Upper = end(12)
+			return h
+		}},
+		{"a one-shot is told of an end that its client has yet to reach", "I14", func(h events) events {
+			e := &h[nth(h, "late", 1)]
+			e.Watched.Event = tree.Event{Stamp: end(15), Kind: tree.EntryDeleted, Path: path}
+			i := nth(h, "beside", 1) // what it heard is then nobody's
+			return slices.Delete(h, i, i+1)
+		}},
+		{"a lasting watch is told what a one-shot of another client is owed", "I14", func(h events) events {
+			for i := range h {
+				if h[i].Watched != nil && h[i].Watched.Name == "late" {
+					h[i].Who = "o2"
+				}
+			}
+			return h
+		}},
 		{"known as somebody else", "I14", func(h events) events {
 			h[nth(h, "ann", 0)].Watched.As = []tree.Principal{{Scheme: tree.Digest, ID: "bob:1"}}
 			return h

@@ -18,7 +18,8 @@ type Watched struct {
 	// Stamp is the one above which a watch hears of changes, of a LOST, or up to which it was told everything.
 	Stamp tree.Stamp
 	// Upper, on WatchBegan, is a stamp from which on the watch is certainly in place, if Stamp itself is not known to be
-	// one; otherwise 0.
+	// one; otherwise 0. On WatchHeard of a one-shot, the stamp up to which its client had been told everything when it was
+	// seen to have fired.
 	Upper tree.Stamp
 	// Event is what was heard. Session is the kind of change that a watch of sessions heard of; the event's ID and
 	// Attachment say of which session.

@@ -520,8 +520,11 @@ type Heartbeat struct {
 	// An index that was committed when the leader sent the heartbeat (G6). 0 from a release without this field.
 	Committed uint64 `protobuf:"varint,14,opt,name=committed,proto3" json:"committed,omitempty"`
 	// Members that the leader has not heard lately, and members whose nodes are being drained: no client is sent to them.
-	Unheard       []uint32 `protobuf:"varint,20,rep,packed,name=unheard,proto3" json:"unheard,omitempty"`
-	Draining      []uint32 `protobuf:"varint,21,rep,packed,name=draining,proto3" json:"draining,omitempty"`
+	Unheard  []uint32 `protobuf:"varint,20,rep,packed,name=unheard,proto3" json:"unheard,omitempty"`
+	Draining []uint32 `protobuf:"varint,21,rep,packed,name=draining,proto3" json:"draining,omitempty"`
+	// Voters whose full disks have every node refuse opens and writes of the tree (O5); none from a release without this
+	// field.
+	FullDisks     []uint32 `protobuf:"varint,22,rep,packed,name=full_disks,json=fullDisks,proto3" json:"full_disks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -640,6 +643,13 @@ func (x *Heartbeat) GetDraining() []uint32 {
 	return nil
 }
 
+func (x *Heartbeat) GetFullDisks() []uint32 {
+	if x != nil {
+		return x.FullDisks
+	}
+	return nil
+}
+
 // Comparison is the outcome of a comparison of the voters' digests.
 type Comparison struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -720,7 +730,9 @@ type Answer struct {
 	DigestIndex uint64 `protobuf:"varint,15,opt,name=digest_index,json=digestIndex,proto3" json:"digest_index,omitempty"`
 	Digest      []byte `protobuf:"bytes,16,opt,name=digest,proto3" json:"digest,omitempty"`
 	// The learner's node is being drained: it is not to lead, and no client is sent to it.
-	Draining      bool `protobuf:"varint,20,opt,name=draining,proto3" json:"draining,omitempty"`
+	Draining bool `protobuf:"varint,20,opt,name=draining,proto3" json:"draining,omitempty"`
+	// The disk of the learner's node is full (O5). False from a release without this field.
+	FullDisk      bool `protobuf:"varint,21,opt,name=full_disk,json=fullDisk,proto3" json:"full_disk,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -835,6 +847,13 @@ func (x *Answer) GetDigest() []byte {
 func (x *Answer) GetDraining() bool {
 	if x != nil {
 		return x.Draining
+	}
+	return false
+}
+
+func (x *Answer) GetFullDisk() bool {
+	if x != nil {
+		return x.FullDisk
 	}
 	return false
 }
@@ -2777,7 +2796,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\rR\x06leader\x12!\n" +
 	"\fpeer_version\x18\x03 \x01(\rR\vpeerVersion\x12#\n" +
-	"\rfeature_level\x18\x04 \x01(\rR\ffeatureLevel\"\x8e\x03\n" +
+	"\rfeature_level\x18\x04 \x01(\rR\ffeatureLevel\"\xad\x03\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
@@ -2794,11 +2813,13 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\binterval\x18\r \x01(\v2\x19.google.protobuf.DurationR\binterval\x12\x1c\n" +
 	"\tcommitted\x18\x0e \x01(\x04R\tcommitted\x12\x18\n" +
 	"\aunheard\x18\x14 \x03(\rR\aunheard\x12\x1a\n" +
-	"\bdraining\x18\x15 \x03(\rR\bdraining\":\n" +
+	"\bdraining\x18\x15 \x03(\rR\bdraining\x12\x1d\n" +
+	"\n" +
+	"full_disks\x18\x16 \x03(\rR\tfullDisks\":\n" +
 	"\n" +
 	"Comparison\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\fR\x06digest\"\x98\x03\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"\xb5\x03\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x1e\n" +
@@ -2815,7 +2836,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x06credit\x18\f \x01(\v2\x19.google.protobuf.DurationR\x06credit\x12!\n" +
 	"\fdigest_index\x18\x0f \x01(\x04R\vdigestIndex\x12\x16\n" +
 	"\x06digest\x18\x10 \x01(\fR\x06digest\x12\x1a\n" +
-	"\bdraining\x18\x14 \x01(\bR\bdraining\"\x9d\x05\n" +
+	"\bdraining\x18\x14 \x01(\bR\bdraining\x12\x1b\n" +
+	"\tfull_disk\x18\x15 \x01(\bR\bfullDisk\"\x9d\x05\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +

@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+)
+
+// MemberPlace says where a node is: addresses, each HOST:PORT that other nodes and clients can reach.
+type MemberPlace = session.MemberPlace
+
+// AddMember takes a node into the cluster that runs and waits, as an observer: it serves clients, and has no vote.
+// With promote it gets one once it has caught up. AddMember looks for the leader until ctx ends, as all calls about
+// members do. Their errors are a [session.MemberRefusedError] with nothing changed, a [session.FieldError] or a
+// [session.LevelError]. They return once the change is committed; [Client.MembersOfLeader] shows when it has come
+// about. A repeat changes nothing. Safe for concurrent use.
+func (c *Client) AddMember(ctx context.Context, at MemberPlace, promote bool) error {
+	return c.changeMembers(ctx, "add", at.Node, func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {
+		_, err := cc.AddMember(ctx, &holdfastv1.AddMemberRequest{Promote: promote, Member: &holdfastv1.MemberPlace{
+			Node: uint32(at.Node), RaftAddress: at.Raft, PeerAddress: at.Peer, ClientAddress: at.Client,
+		}})
+		return err
+	})
+}
+
+// PromoteMember gives a member its vote, once it has caught up. See [Client.AddMember].
+func (c *Client) PromoteMember(ctx context.Context, node session.Node) error {
+	return c.changeMembers(ctx, "promote", node, func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {
+		_, err := cc.PromoteMember(ctx, &holdfastv1.PromoteMemberRequest{Node: uint32(node)})
+		return err
+	})
+}
+
+// DemoteMember takes a member's vote: it remains as an observer. See [Client.AddMember].
+func (c *Client) DemoteMember(ctx context.Context, node session.Node) error {
+	return c.changeMembers(ctx, "demote", node, func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {
+		_, err := cc.DemoteMember(ctx, &holdfastv1.DemoteMemberRequest{Node: uint32(node)})
+		return err
+	})
+}
+
+// RemoveMember removes a member for good, after its clients have gone: no node can have its number again. See
+// [Client.AddMember].
+func (c *Client) RemoveMember(ctx context.Context, node session.Node) error {
+	return c.changeMembers(ctx, "remove", node, func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {
+		_, err := cc.RemoveMember(ctx, &holdfastv1.RemoveMemberRequest{Node: uint32(node)})
+		return err
+	})
+}
+
+// TransferLeadership has another voter lead, the one with a number or any if that is 0. It returns when the leader
+// that was asked does not lead any more. Safe for concurrent use.
+func (c *Client) TransferLeadership(ctx context.Context, node session.Node) error {
+	return c.changeMembers(ctx, "transfer leadership to", node,
+		func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {
+			_, err := cc.TransferLeadership(ctx, &holdfastv1.TransferLeadershipRequest{Node: uint32(node)})
+			return err
+		})
+}
+
+func (c *Client) changeMembers(ctx context.Context, what string, node session.Node,
+	call func(context.Context, holdfastv1.ClusterServiceClient) error,
+) error {
+	err := c.nodes.Leader(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
+		return call(ctx, holdfastv1.NewClusterServiceClient(cc))
+	})
+	if err != nil {
+		return fmt.Errorf("%s node %d: %w", what, node, err)
+	}
+	return nil
+}

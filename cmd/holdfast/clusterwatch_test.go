@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+)
+
+// told returns the events between two looks as "WHO EVENT: TEXT".
+func told(was, is *clusterLook) (all []string) {
+	for _, e := range eventsBetween(was, is) {
+		who := "cluster"
+		if e.Node != 0 {
+			who = number(e.Node)
+		}
+		all = append(all, who+" "+e.Event+": "+e.Text)
+	}
+	return all
+}
+
+// looked is a cluster of three nodes, of which the second leads.
+func looked(change func(l *clusterLook)) *clusterLook {
+	l := &clusterLook{members: make(map[session.Node]client.Member)}
+	for n := session.Node(1); n <= 3; n++ {
+		s := client.Status{
+			Node: n, Role: "follower", Term: 4, Leader: 2, Ready: true, Version: "v1", ClusterID: "c", FeatureLevel: 1,
+		}
+		l.nodes = append(l.nodes, nodeLook{endpoint: "n" + number(n), status: s})
+		l.members[n] = client.Member{Node: n, Voter: true}
+	}
+	if change != nil {
+		change(l)
+	}
+	return l
+}
+
+func TestClusterEvents(t *testing.T) {
+	of := func(i int, change func(s *client.Status)) func(l *clusterLook) {
+		return func(l *clusterLook) { change(&l.nodes[i].status) }
+	}
+	gone := func(i int) func(l *clusterLook) {
+		return func(l *clusterLook) { l.nodes[i].silent, l.nodes[i].status = "refused", client.Status{} }
+	}
+	for name, c := range map[string]struct {
+		was, is func(l *clusterLook)
+		want    []string
+	}{
+		"nothing": {nil, nil, nil},
+		"silent":  {nil, gone(0), []string{"1 silent: does not answer: refused"}},
+		"silent still": {
+			gone(0), gone(0), nil,
+		},
+		"answers again": {gone(0), nil, []string{"1 answers: follower of term 4, version v1"}},
+		"another leads": {
+			nil, func(l *clusterLook) {
+				for i := range l.nodes {
+					l.nodes[i].status.Leader, l.nodes[i].status.Term = 3, 5
+				}
+			},
+			[]string{"cluster leader: node 3 leads term 5"},
+		},
+		"one knows the next leader before the others": {
+			nil, of(0, func(s *client.Status) { s.Term, s.Leader = 5, 1 }), []string{"cluster leader: node 1 leads term 5"},
+		},
+		"no leader": {
+			nil, func(l *clusterLook) {
+				for i := range l.nodes {
+					l.nodes[i].status.Leader = 0
+				}
+			},
+			[]string{"cluster no-leader: no leader is known in term 4"},
+		},
+		"one that is cut off stands for election": {
+			nil, of(0, func(s *client.Status) { s.Term, s.Leader = 9, 0 }), nil,
+		},
+		"does not serve": {
+			nil, of(2, func(s *client.Status) { s.Ready, s.NotReadyBecause = false, "no round" }),
+			[]string{"3 not-ready: does not serve: no round"},
+		},
+		"serves": {of(2, func(s *client.Status) { s.Ready = false }), nil, []string{"3 ready: serves"}},
+		"warns":  {nil, of(1, func(s *client.Status) { s.Warning = "disk 91% full" }), []string{"2 warning: disk 91% full"}},
+		"warns with another figure": {
+			of(1, func(s *client.Status) { s.Warning = "disk 91% full" }),
+			of(1, func(s *client.Status) { s.Warning = "disk 92% full" }), nil,
+		},
+		"warns no longer": {
+			of(1, func(s *client.Status) { s.Warning = "disk 91% full" }), nil,
+			[]string{"2 no-warning: warns no longer: disk 91% full"},
+		},
+		"drain": {nil, of(0, func(s *client.Status) { s.Drain = &client.Drain{} }), []string{"1 drain: is being drained"}},
+		"drained": {
+			of(0, func(s *client.Status) { s.Drain = &client.Drain{} }),
+			of(0, func(s *client.Status) { s.Drain = &client.Drain{Done: true} }),
+			[]string{"1 drained: is drained"},
+		},
+		"undrain": {
+			of(0, func(s *client.Status) { s.Drain = &client.Drain{} }), nil,
+			[]string{"1 undrain: is not being drained any more"},
+		},
+		"frozen": {
+			nil, func(l *clusterLook) {
+				for i := range l.nodes {
+					l.nodes[i].status.Freezing = &client.Freezing{Left: time.Minute, By: "ops", Why: "switches"}
+				}
+			},
+			[]string{"cluster frozen: nothing expires for 1m0s, by ops: switches"},
+		},
+		"members": {
+			func(l *clusterLook) { l.members[9] = client.Member{Node: 9} },
+			func(l *clusterLook) {
+				delete(l.members, 1)
+				l.members[2] = client.Member{Node: 2}
+				l.members[9] = client.Member{Node: 9, Voter: true}
+				l.members[10] = client.Member{Node: 10}
+			},
+			[]string{
+				"1 removed: is no member any more", "2 demoted: is an observer now", "9 promoted: votes now",
+				"10 added: is a member now, as an observer",
+			},
+		},
+		"members are not known": {nil, func(l *clusterLook) { l.members = nil }, nil},
+		"level": {nil, func(l *clusterLook) {
+			for i := range l.nodes {
+				l.nodes[i].status.FeatureLevel = 2
+			}
+		}, []string{"cluster level: the feature level is 2"}},
+	} {
+		if got := told(looked(c.was), looked(c.is)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	first := told(nil, looked(gone(0)))
+	want := []string{
+		" silent: does not answer: refused", "2 answers: follower of term 4, version v1",
+		"3 answers: follower of term 4, version v1", "cluster leader: node 2 leads term 4",
+	}
+	first[0] = strings.TrimPrefix(first[0], "cluster")
+	if !slices.Equal(first, want) {
+		t.Errorf("at first %q, want %q", first, want)
+	}
+}
+
+// What a node was told before it went silent is compared with what it tells when it is back.
+func TestClusterLooksCarry(t *testing.T) {
+	was := looked(nil)
+	silent := looked(func(l *clusterLook) { l.nodes[0].silent, l.members = "refused", nil })
+	silent.nodes[0].status = client.Status{}
+	carried := silent.carrying(was)
+	if carried.nodes[0].status.Node != 1 || len(carried.members) != 3 {
+		t.Errorf("carried %+v", carried)
+	}
+}
+
+// The command prints lines until its context ends; JSON has an object in each.
+func TestClusterWatch(t *testing.T) {
+	n := startNode(t)
+	t.Setenv(endpointsVariable, n.address)
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		args := []string{"cluster", "watch", "--every", "10ms", "-o", "json"}
+		ended <- run(ctx, args, strings.NewReader(""), writer, io.Discard)
+		_ = writer.Close()
+	}()
+	lines := json.NewDecoder(reader)
+	var events []string
+	for range 3 {
+		var e clusterEvent
+		if err := lines.Decode(&e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Time.IsZero() || e.Text == "" {
+			t.Errorf("an event without its time or text: %+v", e)
+		}
+		events = append(events, e.Event)
+	}
+	if want := []string{"answers", "not-ready", "leader"}; !slices.Equal(events, want) {
+		t.Errorf("events %q, want %q", events, want)
+	}
+	cancel()
+	if code := <-ended; code != exitDone {
+		t.Errorf("exit code %d after the end", code)
+	}
+	if code, _, stderr := execute(t, "", "cluster", "watch", "--every", "0s"); code != exitUsage {
+		t.Errorf("--every 0s: exit code %d, %q", code, stderr)
+	}
+}

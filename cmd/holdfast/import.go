@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/client"
+	"holdfast/cmd/internal/arg"
+	"holdfast/cmd/internal/migrate"
+	"holdfast/session"
+	"holdfast/session/words"
+	"holdfast/tree"
+)
+
+const (
+	// sourceAuthVariable has the credentials for the source of an import.
+	sourceAuthVariable = "HOLDFAST_SOURCE_AUTH"
+	// zookeeperPort is where ZooKeeper serves clients unless its connect string says otherwise.
+	zookeeperPort = "2181"
+	// importTimeout is that of the session that writes an import.
+	importTimeout = 30 * time.Second
+	// importPatience is how long an import waits for the source or the cluster to come back.
+	importPatience = time.Minute
+	// importLine is the time between two lines of progress where no terminal shows it.
+	importLine = 10 * time.Second
+	// shownProblems is the number of problems that people are shown.
+	shownProblems = 20
+)
+
+// importFlags are the flags of import zookeeper.
+type importFlags struct {
+	to          string
+	auth        []string
+	options     migrate.Options
+	maxVersion  uint64
+	maxCounters uint64
+}
+
+func (c *treeCommands) imports() *cobra.Command {
+	return group("import", "Copy the tree of another system into the cluster", c.importZooKeeper())
+}
+
+func (c *treeCommands) importZooKeeper() *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use: "zookeeper CONNECT-STRING", Short: "Copy a live tree of a ZooKeeper", Args: arg.One("CONNECT-STRING"),
+		Long: `Copy the tree of a ZooKeeper into the cluster while its clients go on, then compare the two. The
+connect string is ZooKeeper's: host:port,host:port/chroot. What is below the chroot is copied to
+below --to.
+
+Data, access lists, the numbers of changes (versions) of both, and the counters of sequential names
+are kept. Ephemerals are skipped and counted, and so is /zookeeper. Stamps, times, TTLs and
+containers are not kept: see docs/zookeeper.md.
+
+A copy that was cut off goes on when the command runs again: what is equal already is left. An entry
+that differs is a conflict, and is left too unless --overwrite is given. The exit code is 0 only if
+both trees are equal in the end.
+
+Access lists hold for this command as well. Give --source-auth and --digest with the super of each
+side where they do not allow everybody everything.`,
+		Example: `  holdfast import zookeeper zk1:2181,zk2:2181,zk3:2181
+  holdfast import zookeeper zk1:2181/app --to /app --overwrite --delete
+  holdfast import zookeeper zk1:2181 --verify-only -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.runImport(cmd.Context(), &f, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.to, "to", tree.Root, "path of the cluster's tree that stands for the source's root")
+	flags.StringArrayVar(&f.auth, "source-auth", nil, "SCHEME:ID for the source, as in digest:super:PASSWORD; may be "+
+		"repeated (environment, which other users of the machine cannot see: "+sourceAuthVariable+")")
+	flags.BoolVar(&f.options.VerifyOnly, "verify-only", false, "compare, and change nothing")
+	flags.BoolVar(&f.options.Overwrite, "overwrite", false, "replace data and access lists that differ")
+	flags.BoolVar(&f.options.Delete, "delete", false, "remove persistent entries that the source does not have")
+	flags.Var(arg.Whole(&f.options.InFlight, migrate.MaxInFlight, 1, migrate.MaxInFlight), "in-flight",
+		"entries under way at a time")
+	flags.Var(arg.Whole(&f.maxVersion, 1000, 0, 1_000_000), "max-version",
+		"highest version that is kept: each costs a write; an entry with a higher one begins at 0")
+	flags.Var(arg.Whole(&f.maxCounters, 1_000_000, 0, 1_000_000_000), "max-counter",
+		"how far the counter of sequential names below an entry may be raised: each step costs two writes")
+	cmd.MarkFlagsMutuallyExclusive("verify-only", "overwrite")
+	cmd.MarkFlagsMutuallyExclusive("verify-only", "delete")
+	return c.ofTree(cmd)
+}
+
+// source returns the ensemble's session that the flags ask for.
+func (f *importFlags) source(connect string) (*migrate.ZooKeeper, error) {
+	at, err := parseZooKeeper(connect)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if given := os.Getenv(sourceAuthVariable); len(f.auth) == 0 && given != "" {
+		f.auth = []string{given}
+	}
+	for _, credentials := range f.auth {
+		if scheme, id, ok := strings.Cut(credentials, ":"); !ok || scheme == "" || id == "" {
+			return nil, usage("--source-auth: want SCHEME:ID as in digest:NAME:PASSWORD")
+		}
+	}
+	return migrate.DialZooKeeper(at.Servers, at.Chroot, f.auth, importPatience)
+}
+
+// parseZooKeeper reads a connect string whose servers have ZooKeeper's port by default.
+func parseZooKeeper(connect string) (client.ConnectString, error) {
+	list, chroot, rooted := strings.Cut(connect, "/")
+	servers := strings.Split(list, ",")
+	for i, server := range servers {
+		server = strings.TrimSpace(server)
+		if !strings.Contains(server[strings.LastIndexByte(server, ']')+1:], ":") && server != "" {
+			server += ":" + zookeeperPort
+		}
+		servers[i] = server
+	}
+	whole := strings.Join(servers, ",")
+	if rooted {
+		whole += "/" + chroot
+	}
+	return client.ParseConnectString(whole)
+}
+
+// runImport copies, and shows the result.
+func (c *treeCommands) runImport(ctx context.Context, f *importFlags, connect string) error {
+	if err := pathGiven(f.to); err != nil {
+		return err
+	}
+	from, err := f.source(connect)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	defer context.AfterFunc(ctx, from.Close)() // it ends calls that wait for the source
+	o := f.options
+	o.Patience = importPatience
+	o.MaxVersion, o.MaxCounter = int64(f.maxVersion), int64(f.maxCounters) //nolint:gosec // bounded
+	began := time.Now()
+	o.Progress = c.importProgress(began)
+	return c.importing(ctx, func(ctx context.Context, t *client.Tree) error {
+		to, err := t.Chroot(f.to)
+		if err != nil {
+			return err
+		}
+		summary, err := migrate.Run(ctx, from, to, o)
+		c.out.progress("")
+		if err != nil {
+			c.out.complain("holdfast: cut off after %s: run the same command again to go on\n", importedText(summary))
+			return fmt.Errorf("import: %w", err)
+		}
+		v := importView{From: connect, To: f.to, Summary: summary, Seconds: time.Since(began).Seconds()}
+		if err := c.out.print(v, v.text); err != nil {
+			return err
+		}
+		return v.failure()
+	})
+}
+
+// importing runs f with the tree of a session that lasts as long as that, and closes it.
+func (c *treeCommands) importing(ctx context.Context, f func(ctx context.Context, t *client.Tree) error) error {
+	return c.target.with(func(cl *client.Client) error {
+		s, err := limited(ctx, c.target, func(ctx context.Context) (*client.Session, error) {
+			return cl.Open(ctx, client.SessionOptions{
+				Timeout: importTimeout, Labels: map[string]string{"holdfast": "import"},
+			})
+		})
+		if err != nil {
+			return err
+		}
+		err = f(ctx, s.Tree())
+		closing, cancel := c.target.bounded(context.WithoutCancel(ctx))
+		defer cancel()
+		if closed := s.Close(closing); !errors.Is(closed, session.ErrExpired) {
+			err = errors.Join(err, closed)
+		}
+		return err
+	})
+}
+
+// importProgress shows people at a terminal each second how far an import has come, and others a line at times.
+func (c *treeCommands) importProgress(began time.Time) func(migrate.Summary) {
+	shown := began
+	return func(s migrate.Summary) {
+		c.out.progress("%s", importedText(s))
+		if !isTerminal(c.out.stderr) && time.Since(shown) >= importLine {
+			shown = time.Now()
+			c.out.complain("%s\n", importedText(s))
+		}
+	}
+}
+
+// importedText says how far an import has come.
+func importedText(s migrate.Summary) string {
+	counts, verb := s.Copied, "copied"
+	if s.Verified != nil {
+		counts, verb = s.Verified, "compared"
+	}
+	if counts == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%d entries %s, %s, %d ephemerals skipped", counts.Entries, verb, dataText(counts),
+		counts.Ephemerals)
+}
+
+func dataText(c *migrate.Counts) string { return words.Bytes(uint64(c.Bytes)) } //nolint:gosec // a sum of lengths
+
+// importView is the result of an import in JSON.
+type importView struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	migrate.Summary
+	Seconds float64 `json:"seconds"`
+}
+
+// text is the result for people.
+func (v importView) text() string {
+	whole := func(n int64) string { return strconv.FormatInt(n, 10) }
+	var rows [][]string
+	if c := v.Copied; c != nil {
+		rows = append(rows, []string{"entries", whole(c.Entries)}, []string{"data", dataText(c)},
+			[]string{"created", whole(c.Created)}, []string{"overwritten", whole(c.Overwritten)},
+			[]string{"versions raised", whole(c.Raised)}, []string{"equal already", whole(c.Equal)},
+			[]string{"counters raised", whole(c.Counters)}, []string{"ephemerals skipped", whole(c.Ephemerals)},
+			[]string{"vanished", whole(c.Vanished)}, []string{"deleted", whole(c.Deleted)},
+			[]string{"conflicts", whole(c.Conflicts)}, []string{"refused", whole(c.Refused)})
+	}
+	if c := v.Verified; c != nil {
+		rows = append(rows, []string{"compared", whole(c.Entries)}, []string{"different", whole(c.Different)},
+			[]string{"extra at the target", whole(c.Extra)}, []string{"versions not kept", whole(c.Lost)},
+			[]string{"versions ahead", whole(c.Ahead)})
+	}
+	rows = append(rows, []string{"equal", yes(v.Equal)})
+	for _, p := range v.Problems[:min(shownProblems, len(v.Problems))] {
+		rows = append(rows, []string{"problem", p.String()})
+	}
+	return properties(rows)
+}
+
+// failure is the error of an import after which the trees are not equal.
+func (v importView) failure() error {
+	if v.Equal {
+		return nil
+	}
+	c := v.Verified
+	return fmt.Errorf("import: the trees are not equal: %d entries differ, %d are at the target alone, %d could not be "+
+		"compared; stop the writers of the source, and run the command with --overwrite and --delete", c.Different, c.Extra,
+		c.Refused)
+}

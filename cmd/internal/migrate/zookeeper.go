@@ -1,0 +1,168 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"holdfast/tree"
+)
+
+const (
+	// sessionTimeout is that of the session at the source, retryAfter the pause before a call is made again.
+	sessionTimeout = 20 * time.Second
+	retryAfter     = 200 * time.Millisecond
+	// rereads is how often data and access list are read again that are not of the same entry.
+	rereads = 5
+)
+
+// ZooKeeper is a [Source]: a session of an ensemble.
+type ZooKeeper struct {
+	conn     *zk.Conn
+	chroot   string
+	patience time.Duration
+}
+
+// DialZooKeeper opens a session of an ensemble. Servers are host:port; the chroot is empty for none. Credentials are
+// SCHEME:ID. A lost connection is waited for as long as patience. The caller closes it.
+func DialZooKeeper(servers []string, chroot string, credentials []string, patience time.Duration) (*ZooKeeper, error) {
+	conn, events, err := zk.Connect(servers, sessionTimeout, zk.WithLogger(silent{}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, err
+	}
+	go func() { // ends with the connection, which closes the channel
+		for range events {
+		}
+	}()
+	z := &ZooKeeper{conn: conn, chroot: chroot, patience: patience}
+	for _, c := range credentials {
+		scheme, id, _ := strings.Cut(c, ":")
+		if err := conn.AddAuth(scheme, []byte(id)); err != nil {
+			conn.Close()
+			return nil, fmt.Errorf("authenticate at the source by %s: %w", scheme, err)
+		}
+	}
+	return z, nil
+}
+
+// silent keeps the library from printing.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// Close ends the session.
+func (z *ZooKeeper) Close() { z.conn.Close() }
+
+// Node implements [Source].
+func (z *ZooKeeper) Node(ctx context.Context, path string) (n Node, found bool, err error) {
+	for range rereads {
+		var data []byte
+		var stat, listStat *zk.Stat
+		var list []zk.ACL
+		if found, err = z.call(ctx, path, func(path string) (err error) {
+			if data, stat, err = z.conn.Get(path); err == nil && stat.EphemeralOwner == 0 {
+				list, listStat, err = z.conn.GetACL(path)
+			}
+			return err
+		}); err != nil || !found {
+			return Node{}, false, err
+		}
+		if stat.EphemeralOwner != 0 {
+			return Node{Ephemeral: true}, true, nil
+		}
+		if stat.Czxid != listStat.Czxid {
+			continue // it was deleted and made again in between
+		}
+		n = Node{
+			Data: data, Version: int64(stat.Version), ACLVersion: int64(listStat.Aversion),
+			Children: int64(stat.NumChildren), Made: madeOf(stat),
+		}
+		n.ACL, err = aclOf(list)
+		return n, true, err
+	}
+	return Node{}, false, &RefusalError{Field: "entry", Why: "is deleted and made again all the time at the source"}
+}
+
+// Children implements [Source].
+func (z *ZooKeeper) Children(ctx context.Context, path string) (c Children, found bool, err error) {
+	found, err = z.call(ctx, path, func(path string) error {
+		names, stat, failed := z.conn.Children(path)
+		if failed != nil {
+			return failed
+		}
+		c = Children{Made: madeOf(stat)}
+		for _, name := range names {
+			if path != tree.Root || "/"+name != reserved {
+				c.Names = append(c.Names, name)
+			}
+		}
+		return nil
+	})
+	return c, found, err
+}
+
+// madeOf returns how many children an entry has had. ZooKeeper shows the changes of its children: those made and those
+// removed since, so that half of that and the present ones were made.
+func madeOf(s *zk.Stat) int64 {
+	changes := int64(s.Cversion) + int64(s.NumChildren)
+	if changes < 0 {
+		return changes
+	}
+	return changes / 2
+}
+
+// aclOf returns an access list in the cluster's form. Bits that grant nothing are left out, as the port for ZooKeeper's
+// clients does.
+func aclOf(list []zk.ACL) (tree.ACL, error) {
+	acl := tree.ACL{}
+	for _, g := range list {
+		if g.Scheme == "digest" && strings.HasSuffix(g.ID, ":x") {
+			return nil, &RefusalError{Field: "acl", Why: "the source hides the hash of a password: give --source-auth " +
+				"with its super, or with somebody who has the permission a"}
+		}
+		if p := tree.Permissions(g.Perms & int32(tree.All)); p != 0 { //nolint:gosec // 5 bits
+			acl = append(acl, tree.Grant{Permissions: p, Scheme: g.Scheme, ID: g.ID})
+		}
+	}
+	return acl, nil
+}
+
+// call makes a call, again while the connection is away.
+func (z *ZooKeeper) call(ctx context.Context, path string, f func(path string) error) (found bool, err error) {
+	full := z.chroot + path
+	if z.chroot != "" && path == tree.Root {
+		full = z.chroot
+	}
+	for began := time.Now(); ; {
+		err := f(full)
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, zk.ErrNoNode):
+			return false, nil
+		case errors.Is(err, zk.ErrNoAuth):
+			return false, &RefusalError{Field: "entry", Why: "the source does not let it be read: give --source-auth"}
+		case !isAway(err) || time.Since(began) > z.patience:
+			return false, fmt.Errorf("read %s at the source: %w", full, err)
+		}
+		select {
+		case <-time.After(retryAfter):
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// isAway reports whether an error says that the connection is lost, which comes back by itself.
+func isAway(err error) bool {
+	for _, e := range []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionExpired, zk.ErrSessionMoved} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,74 @@
+// Package top is what holdfast top shows: a cluster at a glance, in a terminal. A [Model] is pure: it takes samples and
+// keys, and draws text. The command fetches the samples, and gives the model to bubbletea.
+package top
+
+import (
+	"context"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+)
+
+// Source asks a cluster. Safe for concurrent use.
+type Source interface {
+	// Look asks everything that one frame shows. What could not be had is an error in the sample.
+	Look(ctx context.Context, w Wish) Sample
+	// Explain says in sentences what keeps a session alive, or why it ended.
+	Explain(ctx context.Context, id session.ID) ([]string, error)
+}
+
+// Wish says what the user wants to see of a cluster that has more sessions than a screen has lines.
+type Wish struct {
+	// Within is the longest time left of the sessions to ask for; 0 for any.
+	Within time.Duration
+	// Labels are those that sessions and ended sessions must have; an empty value stands for any.
+	Labels map[string]string
+	// Patience is how long answers may take: a node that does not answer must not hold up the picture.
+	Patience time.Duration
+}
+
+// Sample is a cluster at a moment.
+type Sample struct {
+	At    time.Time
+	Nodes []Node
+	// Expiring are sessions with at most Wish.Within left, among the first of one page by id.
+	Expiring []session.Listed
+	Within   time.Duration
+	// Clients are the busiest connections of all nodes. ClientsTold says that a node told them: those of earlier releases
+	// cannot.
+	Clients     []Connection
+	ClientsTold bool
+	// Deaths are the newest certificates, the newest first.
+	Deaths []session.Certificate
+	// Failed says what could not be asked, one reason a text.
+	Failed []string
+}
+
+// Node is the answer of one endpoint.
+type Node struct {
+	Endpoint string
+	Status   client.Status
+	// At is when the answer came, RoundTrip how long it took.
+	At        time.Time
+	RoundTrip time.Duration
+	// Silent says why there is no answer; empty when there is one.
+	Silent string
+}
+
+// Connection is a client's connection to a node.
+type Connection struct {
+	Node session.Node
+	client.ClientConnection
+}
+
+// best returns the answer of the node that knows most; nil for none.
+func (s *Sample) best() *client.Status {
+	var best *client.Status
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Silent == "" && (best == nil || client.Outranks(&n.Status, best)) {
+			best = &n.Status
+		}
+	}
+	return best
+}

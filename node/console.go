@@ -1,0 +1,89 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"holdfast/node/config"
+	"holdfast/session"
+	"holdfast/transport/clientport"
+	"holdfast/transport/secure"
+)
+
+// Console serves people with a browser, in /ui/ on the HTTP port. The node lets in whom its settings of access allow.
+type Console interface {
+	http.Handler
+	// Run keeps what the console shows until ctx ends.
+	Run(ctx context.Context) error
+	// Stop ends requests that would not end by themselves. It is called when the HTTP port stops.
+	Stop()
+}
+
+// ConsoleHost is what a node has for its console. Its functions are safe for concurrent use.
+type ConsoleHost struct {
+	Logger hclog.Logger
+	Node   session.Node
+	// ClusterID, Version and Address, that of the client port, are the node's.
+	ClusterID, Version, Address string
+	// Authenticated says that callers have roles: see [auth.From]. Otherwise everybody may do everything.
+	Authenticated bool
+	// Glance says how the node is.
+	Glance func() clientport.NodeStatus
+	// Metrics are those of /metrics.
+	Metrics prometheus.Gatherer
+	// Settings are those of the node, without secrets.
+	Settings []config.Shown
+	// Dialer returns what connects to client ports for whoever makes a request. Connections to the node's own address
+	// have the address and the certificate of that caller; others show the node's certificate.
+	Dialer func(r *http.Request) func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// newConsole returns the console of a node, nil if it has none.
+func newConsole(n *Node, metrics prometheus.Gatherer) Console {
+	if n.options.Console == nil {
+		return nil
+	}
+	self, _ := n.cfg.Self() // a complete configuration has it
+	return n.options.Console(ConsoleHost{
+		Logger: n.options.Logger.Named("console"), Node: n.cfg.Node, ClusterID: n.cfg.ClusterID,
+		Version: n.options.Version, Address: self.Client, Authenticated: n.cfg.Auth.On(), Metrics: metrics,
+		Glance: n.glance, Settings: n.cfg.Shown(n.options.Origins), Dialer: n.ports.dialerFor(n.cfg, n.options, self.Client),
+	})
+}
+
+func (n *Node) glance() clientport.NodeStatus {
+	s, _ := n.Status(context.Background()) //nolint:forbidigo // it does not fail, and waits for nothing
+	return s
+}
+
+// dialerFor returns what connects to client ports for callers of the HTTP port.
+func (p *ports) dialerFor(cfg config.Config, o Options, own string,
+) func(r *http.Request) func(ctx context.Context, address string) (net.Conn, error) {
+	others := &secure.Dialer{
+		Store: p.security.store, Mode: cfg.TLS.Clients, Dial: o.Network.Dial, Protocols: grpcProtocols(),
+		Names:  atAddress(&cfg, func(string) session.Node { return 0 }),
+		Theirs: "client_tls", Ours: fmt.Sprintf("client_tls is %s on node %d", cfg.TLS.Clients, cfg.Node),
+	}
+	return func(r *http.Request) func(ctx context.Context, address string) (net.Conn, error) {
+		caller := secure.ConnOf(r.Context())
+		return func(ctx context.Context, address string) (net.Conn, error) {
+			if address == own {
+				return p.inside.Dial(ctx, caller)
+			}
+			return others.DialContext(ctx, address)
+		}
+	}
+}
+
+// runConsole runs the console until ctx ends.
+func (p *ports) runConsole(ctx context.Context) error {
+	if p.console == nil {
+		return nil
+	}
+	return p.console.Run(ctx)
+}

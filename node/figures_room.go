@@ -1,0 +1,33 @@
+package node
+
+// roomMetrics describe how much of the machine is used (O5).
+func roomMetrics() []metric {
+	all := []metric{
+		gauge("disk_used_ratio", "Share of the data directory's file system that is used, 0 to 1.",
+			func(f *figures) float64 { return f.node.ports.room.used() }).
+			when("above 0.8: at disk_limit, opens and writes are refused"),
+		gauge("memory_used_bytes", "Bytes of the objects that the last collection of garbage has found in use.",
+			func(f *figures) float64 { return float64(f.node.ports.room.state.heap.Load()) }).
+			when("above 70 % of memory_limit_bytes: at 80 %, opens are refused"),
+	}
+	for _, by := range []struct {
+		source MemorySource
+		reason string
+	}{{MemoryFromSetting, "setting"}, {MemoryFromEnvironment, "environment"}, {MemoryFromGroup, "group"}} {
+		all = append(all, gauge("memory_limit_bytes", "Limit of the Go runtime's memory, by what has set it: memory_limit "+
+			"(setting), GOMEMLIMIT (environment) or the control group; 0 where it has not.",
+			func(f *figures) float64 {
+				if m := f.node.ports.room.memory; m.From == by.source {
+					return float64(m.Limit)
+				}
+				return 0
+			}).of(by.reason))
+	}
+	return append(all,
+		gauge("refusing", "1 while requests are refused for want of room on disks (disk) or in memory (memory).",
+			func(f *figures) float64 { return truth(f.node.ports.room.state.diskHold.Load() != nil) }).of("disk").
+			when("1: see \"When little room is left\""),
+		gauge("refusing", "1 while requests are refused for want of room on disks (disk) or in memory (memory).",
+			func(f *figures) float64 { return truth(f.node.ports.room.state.memoryHold.Load() != nil) }).of("memory").
+			when("1: see \"When little room is left\""))
+}

@@ -1,0 +1,226 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// browser is a tab of a headless browser. It notes what a page must not do: write errors to the console, and ask other
+// hosts for anything.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+	// origin is the only one that pages may ask.
+	origin string
+
+	mu     sync.Mutex
+	faults []string
+	// expected are beginnings of messages of the console that a test brings about: of answers 4xx, of a node that is gone.
+	expected []string
+}
+
+// waitBound bounds the wait for what a page is to show.
+const waitBound = 30 * time.Second
+
+// open starts a browser, or skips the test where there is none; CI has one.
+func open(t *testing.T, host string) *browser {
+	t.Helper()
+	return openWith(t, "http://"+host, nil)
+}
+
+// openWith starts a browser with options of its own, which may ask one origin alone.
+func openWith(t *testing.T, origin string, more []chromedp.ExecAllocatorOption) *browser {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium-headless-shell", "chromium"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" && os.Getenv("CI") != "" {
+		t.Fatal("no browser, and CI must have one: install chromium-headless-shell")
+	}
+	if path == "" {
+		t.Skip("no browser: install chromium-headless-shell or chromium (Debian) to run the tests of the console")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)
+	options = append(options, more...)
+	allocated, end := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocated)
+	b := &browser{t: t, ctx: ctx, origin: origin}
+	t.Cleanup(func() {
+		cancel()
+		end()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, f := range b.faults {
+			t.Error(f)
+		}
+	})
+	messages, requests := chromedp.Console(ctx), chromedp.Events(ctx, network.RequestWillBeSent)
+	go func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			if m.Type == "error" || m.Type == "warning" || m.IsException() {
+				b.fault(m.Text, "the console of the browser: %s %s", m.Text, m.URL)
+			}
+		}
+	}()
+	go func() {
+		for r, err := range requests {
+			if err != nil {
+				return
+			}
+			if !strings.HasPrefix(r.Request.URL, b.origin+"/ui/") && !strings.HasPrefix(r.Request.URL, "data:") {
+				b.fault(r.Request.URL, "a request elsewhere: %s", r.Request.URL)
+			}
+		}
+	}()
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+		return err
+	}))
+	return b
+}
+
+// fault notes what a page must not do, unless the test brings it about.
+func (b *browser) fault(text, format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.expected {
+		if strings.Contains(text, e) {
+			return
+		}
+	}
+	b.faults = append(b.faults, fmt.Sprintf(format, args...))
+}
+
+// expect takes messages of the console with a text as right from now on.
+func (b *browser) expect(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected = append(b.expected, text)
+}
+
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, waitBound)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// value returns what an expression of JavaScript comes to.
+func value[T any](b *browser, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, waitBound)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// lookInterval is how often a test looks at a page: no event of the browser would do for all that pages wait for.
+const lookInterval = 50 * time.Millisecond
+
+// until waits until an expression is true. While the browser goes from one page to the next it has no value.
+func (b *browser) until(expression string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, waitBound)
+	defer cancel()
+	for {
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+		if err == nil && is {
+			return
+		}
+		select {
+		case <-time.After(lookInterval):
+		case <-ctx.Done():
+			b.t.Fatalf("waiting until %s: %v; the page shows:\n%s", expression, err, b.text())
+		}
+	}
+}
+
+// shows waits until the page shows a text.
+func (b *browser) shows(text string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+func (b *browser) text() string { return value[string](b, "document.body.innerText") }
+
+func (b *browser) visit(url string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(url))
+}
+
+// press clicks the button with a text and waits for the next page.
+func (b *browser) press(text string) {
+	b.t.Helper()
+	clicked := value[bool](b, fmt.Sprintf(`(() => {
+		const all = [...document.querySelectorAll("button, a.button")].filter((one) => one.textContent.trim() === %q);
+		if (all.length !== 1) return false;
+		window.here = true;
+		all[0].click();
+		return true;
+	})()`, text))
+	if !clicked {
+		b.t.Fatalf("there is not one button %q; the page shows:\n%s", text, b.text())
+	}
+	b.until(`!window.here && document.readyState === "complete"`)
+}
+
+// fill enters a value into the one field with a name.
+func (b *browser) fill(form, name, text string) {
+	b.t.Helper()
+	if !value[bool](b, fmt.Sprintf(`(() => {
+		const one = document.querySelector('form[action=%q] [name=%q]');
+		if (one) one.value = %q;
+		return !!one;
+	})()`, form, name, text)) {
+		b.t.Fatalf("no field %s in the form %s; the page shows:\n%s", name, form, b.text())
+	}
+}
+
+// looks sets the size and the colours of the window.
+func (b *browser) looks(width, height int64, scheme string) {
+	b.t.Helper()
+	b.do(chromedp.EmulateViewport(width, height))
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// picture keeps what the window shows with the test's artifacts.
+func (b *browser) picture(name string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, waitBound)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(b.t.ArtifactDir(), name+".png"), png, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}

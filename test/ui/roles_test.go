@@ -1,0 +1,153 @@
+package ui
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/auth"
+	"holdfast/client"
+	"holdfast/node/config"
+	"holdfast/session"
+	"holdfast/transport/guard"
+)
+
+// Who has no token sees nothing, a reader sees everything and cannot act, an operator acts and is in the audit with name
+// and address, and no page of another origin acts in the operator's name. No token is ever shown.
+func TestRoles(t *testing.T) {
+	dir := t.TempDir()
+	tokens := make(map[string]string)
+	lines := "tokens:\n"
+	for name, roles := range map[string]auth.Roles{
+		"anna": auth.Reader, "otto": auth.Operator, "carl": auth.Client, "cleo": auth.Client | auth.Reader, "ada": auth.Admin,
+	} {
+		token := auth.NewToken()
+		line, err := auth.Line(name, token.Digest(), roles, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens[name] = token.Secret()
+		lines += line + "\n"
+	}
+	file := filepath.Join(dir, "auth.yaml")
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := begin(t, func(cfg *config.Config) {
+		cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, file
+		cfg.Auth.AuditFile = filepath.Join(dir, fmt.Sprint(cfg.Node, ".log"))
+	})
+	cl, err := client.New(client.Config{
+		Endpoints: []string{c.configs[0].Listen.Client}, Token: client.StaticToken(tokens["cleo"]), PlainToken: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close() //nolint:errcheck // the test is over
+	s, err := cl.Open(t.Context(), client.SessionOptions{Timeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := "sessions/" + s.ID().String()
+	ask := func(who, method, page string, form url.Values, origin string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, c.url(0, page), strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if who != "" {
+			r.SetBasicAuth("whoever", tokens[who])
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close() //nolint:errcheck // it was read
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, token := range tokens {
+			if strings.Contains(string(body), token) {
+				t.Errorf("%s of %s shows a token", page, who)
+			}
+		}
+		if policy := answer.Header.Get("Content-Security-Policy"); answer.StatusCode == http.StatusOK &&
+			(!strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe")) {
+			t.Errorf("%s has the policy %q", page, policy)
+		}
+		return answer.StatusCode, answer.Header.Get("WWW-Authenticate") + string(body)
+	}
+	kill := url.Values{"why": {"a test"}, "sure": {"yes"}}
+	for _, tt := range []struct {
+		who, method, page string
+		form              url.Values
+		origin            string
+		code              int
+		shows             string
+	}{
+		{"", "GET", "", nil, "", 401, `Basic realm=`},
+		{"", "GET", "events", nil, "", 401, `Basic realm=`},
+		{"carl", "GET", "sessions", nil, "", 403, "reader"},
+		{"carl", "GET", "settings", nil, "", 403, "reader"},
+		{"carl", "GET", "samples", nil, "", 403, "reader"},
+		{"anna", "GET", "", nil, "", 200, "you are <b>token:anna</b>"},
+		{"anna", "GET", of, nil, "", 200, "Why it is alive"},
+		{"anna", "POST", of + "/kill", kill, "", 403, "operator"},
+		{"otto", "GET", of, nil, "", 200, "End it"},
+		{"otto", "POST", of + "/kill", kill, "http://elsewhere.example", 403, "cross-origin"},
+		{"otto", "POST", "tree/create", url.Values{"path": {"/"}, "name": {"x"}, "sure": {"yes"}}, "", 403, "client"},
+		{"otto", "POST", of + "/kill", kill, "", 200, "has ended"},
+		{"otto", "GET", of, nil, "", 200, "token:otto"},
+		{"anna", "POST", "members/1/transfer", url.Values{"sure": {"yes"}}, "", 403, "operator"},
+		{"otto", "POST", "members/1/remove", url.Values{"sure": {"yes"}}, "", 403, "admin"},
+		{"otto", "POST", "members", url.Values{"node": {"9"}, "host": {"h"}, "sure": {"yes"}}, "", 403, "admin"},
+		{"ada", "POST", "members/3/demote", url.Values{"sure": {"no"}}, "", 200, "Take the vote of node 3?"},
+		{"ada", "POST", "members/9/demote", nil, "", 400, "must be the number of a member"},
+		{"ada", "POST", "members", url.Values{"node": {"9"}}, "", 400, "must be HOST:PORT"},
+		{"ada", "GET", "members", nil, "", 200, "Remove node 1"},
+	} {
+		code, shown := ask(tt.who, tt.method, tt.page, tt.form, tt.origin)
+		if code != tt.code || !strings.Contains(shown, tt.shows) {
+			t.Errorf("%s %s by %q from %q: %d, want %d with %q:\n%s", tt.method, tt.page, tt.who, tt.origin, code, tt.code,
+				tt.shows, shown)
+		}
+	}
+	if _, shown := ask("anna", "GET", of, nil, ""); strings.Contains(shown, "End it") {
+		t.Error("a reader is offered an act")
+	}
+	for who, offered := range map[string][2]bool{"anna": {false, false}, "otto": {true, false}, "ada": {true, true}} {
+		_, shown := ask(who, "GET", "members", nil, "")
+		if got := [2]bool{strings.Contains(shown, "lead…"), strings.Contains(shown, "Add…")}; got != offered {
+			t.Errorf("%s is offered to transfer leadership and to add nodes: %v, want %v", who, got, offered)
+		}
+	}
+	if f, err := cl.Get(t.Context(), s.ID()); err != nil || f.Certificate == nil ||
+		f.Certificate.Cause != session.CauseKilled {
+		t.Errorf("the session: %+v, %v", f.Certificate, err)
+	}
+	audit, err := os.ReadFile(filepath.Join(dir, "1.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := 0
+	for line := range strings.Lines(string(audit)) {
+		if strings.Contains(line, "kill sessions") && strings.Contains(line, "token:otto") &&
+			strings.Contains(line, "127.0.0.1:") && strings.Contains(line, "done") {
+			done++
+		}
+	}
+	if done != 1 {
+		t.Errorf("%d lines of the act, want 1:\n%s", done, audit)
+	}
+}

@@ -1,0 +1,150 @@
+package ui
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"holdfast/client"
+	"holdfast/node/config"
+	"holdfast/session"
+	"holdfast/test/certs"
+	"holdfast/transport/guard"
+	"holdfast/transport/secure"
+)
+
+// secured has a cluster speak TLS everywhere.
+func secured(ca *certs.CA, auth secure.Auth) func(cfg *config.Config) {
+	return func(cfg *config.Config) {
+		f := ca.Node(cfg.ClusterID, cfg.Node)
+		cfg.TLS = config.TLS{
+			Nodes: secure.Require, Clients: secure.Require, HTTP: secure.Require, Cert: f.Cert, Key: f.Key, CA: ca.File,
+			ClientAuth: auth, HTTPAuth: auth,
+		}
+	}
+}
+
+// A page follows over TLS as it does without.
+func TestOverTLS(t *testing.T) {
+	c := begin(t, secured(certs.New(t), secure.AuthNone))
+	b := openWith(t, "https://"+c.configs[0].Listen.HTTP, []chromedp.ExecAllocatorOption{
+		chromedp.Flag("ignore-certificate-errors", true),
+	})
+	b.visit(c.url(0, ""))
+	b.until(`document.getElementById("live").textContent === "Live"`)
+	b.shows("Nothing asks for attention")
+	b.visit(c.url(0, "members"))
+	b.fill("/ui/freeze", "for", "7m")
+	b.fill("/ui/freeze", "why", "a test")
+	b.press("Freeze…")
+	b.press("Yes, do it")
+	b.visit(c.url(0, ""))
+	b.shows("The cluster is frozen by")
+}
+
+// With certificates the browser's own says who it is. The node cannot pass it on to others, and a page says so.
+func TestCertificates(t *testing.T) {
+	ca, foreign, dir := certs.New(t), certs.New(t), t.TempDir()
+	name := func(who string) string {
+		return "uri:" + secure.Name{Cluster: config.Default().ClusterID, Kind: secure.KindClient, Name: who}.URI().String()
+	}
+	file := filepath.Join(dir, "auth.yaml")
+	lines := fmt.Sprintf("certificates:\n- {name: %q, roles: [reader]}\n- {name: %q, roles: [operator]}\n"+
+		"- {name: %q, roles: [client, reader]}\n", name("anna"), name("otto"), name("carl"))
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	everywhere := secured(ca, secure.AuthRequire)
+	c := begin(t, func(cfg *config.Config) {
+		everywhere(cfg)
+		cfg.Auth.Mode, cfg.Auth.File = guard.Certificates, file
+		cfg.Auth.AuditFile = filepath.Join(dir, fmt.Sprint(cfg.Node, ".log"))
+	})
+	carl := ca.Client(config.Default().ClusterID, "carl")
+	cl, err := client.New(client.Config{
+		Endpoints: []string{c.configs[0].Listen.Client},
+		TLS:       &client.TLS{CACert: ca.File, Cert: carl.Cert, Key: carl.Key},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close() //nolint:errcheck // the test is over
+	opening, cancel := context.WithTimeout(t.Context(), startBound)
+	defer cancel()
+	s, err := cl.Open(opening, client.SessionOptions{Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.PEM())
+	ask := func(by *certs.CA, who, method, page string, form url.Values) (int, string, error) {
+		cfg := &tls.Config{RootCAs: roots}
+		if who != "" {
+			f := by.Client(config.Default().ClusterID, who)
+			own, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Certificates = []tls.Certificate{own}
+		}
+		browser := &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}}
+		defer browser.CloseIdleConnections()
+		r, err := http.NewRequestWithContext(t.Context(), method, c.url(0, page), strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, err := browser.Do(r)
+		if err != nil {
+			return 0, "", err
+		}
+		defer answer.Body.Close() //nolint:errcheck // it was read
+		body, err := io.ReadAll(answer.Body)
+		return answer.StatusCode, string(body), err
+	}
+	of := "sessions/" + s.ID().String()
+	kill := url.Values{"why": {"a test"}, "sure": {"yes"}}
+	for _, tt := range []struct {
+		who, method, page string
+		form              url.Values
+		code              int
+		shows             string
+	}{
+		{"anna", "GET", "", nil, 200, "you are <b>" + name("anna") + "</b>"},
+		{"anna", "GET", "members", nil, 200, "certificates of browsers are not passed on"},
+		{"anna", "GET", of, nil, 200, "Why it is alive"},
+		{"anna", "POST", of + "/kill", kill, 403, "operator"},
+		{"nobody", "GET", "", nil, 401, "does not take the token or certificate"},
+		{"otto", "POST", of + "/kill", kill, 200, "has ended"},
+	} {
+		code, shown, err := ask(ca, tt.who, tt.method, tt.page, tt.form)
+		if err != nil || code != tt.code || !strings.Contains(shown, tt.shows) {
+			t.Errorf("%s %s by %q: %d, %v, want %d with %q:\n%s", tt.method, tt.page, tt.who, code, err, tt.code, tt.shows, shown)
+		}
+	}
+	if code, _, err := ask(ca, "", "GET", "", nil); err == nil {
+		t.Errorf("without a certificate: %d", code)
+	}
+	if code, _, err := ask(foreign, "otto", "GET", "", nil); err == nil {
+		t.Errorf("with a certificate of another CA: %d", code)
+	}
+	if f, err := cl.Get(t.Context(), s.ID()); err != nil || f.Certificate == nil ||
+		f.Certificate.Cause != session.CauseKilled || f.Certificate.Story.By != name("otto") {
+		t.Errorf("the session: %+v, %v", f.Certificate, err)
+	}
+	audit, err := os.ReadFile(filepath.Join(dir, "1.log"))
+	if err != nil || !strings.Contains(string(audit), name("otto")) {
+		t.Errorf("the audit has no word of it: %v\n%s", err, audit)
+	}
+}

@@ -1,0 +1,44 @@
+package whole_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/node/config"
+	"holdfast/test/bubble"
+)
+
+// A node that is to join says what it waits for, is taken in by an operator, and ignores the setting from then on. If
+// its peers name no other node it founds no cluster (J2).
+func TestANodeThatJoinsWaitsForAnOperator(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := simulated(t, 3)
+		defer f.end()
+		cl := f.operator(0, 1, 2)
+		defer cl.Close()
+		f.configure = func(i int, c *config.Config) { c.Raft.Join = i > 2 }
+		i := f.join()
+		time.Sleep(time.Minute)
+		s, err := f.nodes[i].Status(context.Background())
+		if want := "once an operator of the cluster has run holdfast cluster add 4 HOST"; err != nil || s.Ready ||
+			!strings.HasSuffix(s.NotReadyBecause, want) {
+			t.Errorf("it is ready: %v, because %q, %v, want %s", s.Ready, s.NotReadyBecause, err, want)
+		}
+		if err := cl.AddMember(t.Context(), f.place(i), false); err != nil {
+			t.Fatal(err)
+		}
+		f.awaitMember(cl, i, "being an observer", observes)
+		f.awaitReady(i)
+		f.restart(i)
+		f.awaitReady(i)
+
+		f.configure = func(i int, c *config.Config) { c.Raft.Join, c.Peers = true, c.Peers[i:] }
+		lone := f.join()
+		time.Sleep(time.Minute)
+		if s, err := f.nodes[lone].Status(context.Background()); err != nil || f.nodes[lone].Leads() || s.Ready {
+			t.Errorf("without other peers it leads a cluster of its own: %v, %v", f.nodes[lone].Leads(), err)
+		}
+	})
+}
