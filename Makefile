@@ -88,6 +88,9 @@ release-check: ## Make the release twice, from two folders, and compare each byt
 		echo 'make release-check: two builds of one commit differ' >&2; exit 1; \
 	fi; \
 	(cd "$$work/first" && sha256sum -c SHA256SUMS); \
+	if [ -f "$$work"/first/holdfast-*-linux-amd64.tar.gz ] && [ "$$(uname -m)" = x86_64 ]; then \
+		RELEASE="$$work/first" go test -count=1 -run TestTheTarballInstalls ./test/page; \
+	fi; \
 	for tarball in "$$work"/first/*.tar.gz; do \
 		tar -xzf "$$tarball" -C "$$work"; \
 		for program in "$$work/$$(basename "$$tarball" .tar.gz)"/holdfast{,-node}; do \

@@ -9,55 +9,33 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/page"
 	"holdfast/tree"
 )
 
 // drillTimeout bounds one block of commands, images that are built included.
 const drillTimeout = 8 * time.Minute
 
-// drills returns the blocks of docs/operations.md that are marked "<!-- drill: NAME -->", by name.
-func drills(t *testing.T) map[string]string {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := map[string]string{}
-	marked := regexp.MustCompile("(?s)<!-- drill: ([a-z ]+) -->\n```sh\n(.*?)```\n")
-	for _, m := range marked.FindAllStringSubmatch(string(text), -1) {
-		if blocks[m[1]] != "" {
-			t.Errorf("docs/operations.md has two drills %q", m[1])
-		}
-		blocks[m[1]] = m[2]
-	}
-	if want := strings.Count(string(text), "<!-- drill:"); len(blocks) != want || want == 0 {
-		t.Fatalf("docs/operations.md has %d marks of drills, and %d of them are before a block of commands", want,
-			len(blocks))
-	}
-	return blocks
-}
-
 // drill runs blocks of the page, as a person does who types them in a directory of their own.
 type drill struct {
-	t      *testing.T
-	c      *cluster
-	dir    string
-	blocks map[string]string
-	env    []string
+	t    *testing.T
+	c    *cluster
+	dir  string
+	page *page.Page
+	env  []string
 }
 
 // newDrill returns a drill with the programs of this tree. The command make is that of the repository, wherever the
 // person is.
 func newDrill(t *testing.T, c *cluster) *drill {
 	t.Helper()
-	d := &drill{t: t, c: c, dir: t.TempDir(), blocks: drills(t)}
+	d := &drill{t: t, c: c, dir: t.TempDir(), page: page.Open(t)}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -74,23 +52,36 @@ func newDrill(t *testing.T, c *cluster) *drill {
 	return d
 }
 
-// types runs a block to its end. Every command of it must succeed.
+// types runs a block of the page to its end. Every command of it must succeed.
 func (d *drill) types(name, stdin string) string {
 	d.t.Helper()
-	block := d.blocks[name]
-	if block == "" {
-		d.t.Fatalf("docs/operations.md has no drill %q", name)
+	return d.runs(d.page.Block(name), stdin)
+}
+
+// says is types for a command of the text. Words of it are replaced by others, and more is typed behind it.
+func (d *drill) says(command, more string, replacing ...string) string {
+	d.t.Helper()
+	return d.runs(d.page.Inline(command, replacing...)+" "+more, "")
+}
+
+// runs runs commands, each of which must succeed.
+func (d *drill) runs(commands, stdin string) string {
+	d.t.Helper()
+	out, err := d.tries(commands, stdin)
+	if err != nil {
+		d.t.Fatalf("%v\n%s\n%s", err, commands, out)
 	}
+	return out
+}
+
+func (d *drill) tries(commands, stdin string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.t.Context()), drillTimeout) // the end is a clean-up
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", block)
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", commands)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = d.dir, append(os.Environ(), d.env...), time.Second
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		d.t.Fatalf("%s: %v\n%s\n%s", name, err, block, out)
-	}
-	return string(out)
+	return string(out), err
 }
 
 // former is what a client of the former cluster holds and knows: its entries have a name before theirs.
@@ -228,22 +219,33 @@ func (p *processes) begin(from, cluster string) (began time.Time) {
 	return began
 }
 
-// TestBackupDrillInContainers is TestBackupDrill for the cluster of "make up", as the page has it.
+// TestBackupDrillInContainers types what docs/operations.md says about the cluster of "make up": a broken network, one
+// with TLS, one of five nodes, and TestBackupDrill.
 func TestBackupDrillInContainers(t *testing.T) {
-	const project = "holdfast3"
-	if there := must(t, "docker", "ps", "-aq", "--filter", "label=com.docker.compose.project="+project); there != "" {
-		t.Fatal("the cluster of make up is there, and this test would remove it: run make down first")
+	for _, project := range []string{"holdfast3", "holdfast5"} {
+		of := "label=com.docker.compose.project=" + project
+		if there := must(t, "docker", "ps", "-aq", "--filter", of); there != "" {
+			t.Fatal("the cluster of make up is there, and this test would remove it: run make down first")
+		}
 	}
-	c := &cluster{t: t, nodes: 3, project: project, ports: 174}
+	c := &cluster{t: t, nodes: 3, project: "holdfast3", ports: 174}
 	d := newDrill(t, c)
-	d.blocks["begin"], d.blocks["end"] = "make up\n", "make down DATA=remove\n"
+	d.hasPrograms()
 	t.Cleanup(func() {
 		if t.Failed() {
 			c.keepLogs()
 		}
-		d.types("end", "")
+		d.runs("make down DATA=remove", "")
 	})
-	d.types("begin", "")
+	d.network()
+	d.secured()
+	d.says("make up NODES=5", "")
+	if out := d.runs("holdfast cluster members --endpoints 127.0.0.1:17450", ""); strings.Count(out, "\n") < 6 {
+		t.Errorf("five nodes:\n%s", out)
+	}
+	d.says("make down", "DATA=remove")
+
+	d.runs("make up", "")
 	held := hold(t, c, "first")
 	d.types("backup", "")
 	d.types("restore in containers", "")
