@@ -222,6 +222,14 @@ bench-peers: build ## Play test/bench beside ZooKeeper and etcd, where they are,
 .bin/etcd: test/bench/etcd/go.mod $(wildcard test/bench/etcd/*.go)
 	go build -C test/bench/etcd -o $(CURDIR)/$@ .
 
+# The works of test/bench that go-zookeeper plays.
+ZKWORKS := zk-requests,zk-connects,zk-idle,zk-leader-killed,zk-node-killed,zk-expiry
+
+.PHONY: bench-zk
+bench-zk: build ## Play ZooKeeper's own clients at nodes and at ZooKeeper 3.8, in turns, three times; WORKS=zk-idle RUNS=5 SCALE=0.1
+	go build -o bin/bench ./test/bench
+	bin/bench -works '$(or $(WORKS),$(ZKWORKS))' -peers zk:bin/node,zookeeper -runs '$(or $(RUNS),3)' -scale '$(or $(SCALE),1)' -json bin/bench-zk.json | tee bin/bench-zk.md
+
 # ---- source
 
 .PHONY: lint

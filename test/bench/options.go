@@ -26,11 +26,11 @@ func parse(args []string, errs io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	flags.StringVar(&o.works, "works", "", "works to play, separated by commas: "+
-		strings.Join(names(play.All()), ",")+"; empty plays all but needless")
+		strings.Join(names(play.All()), ",")+"; empty plays all but needless and those that begin with zk-")
 	flags.StringVar(&o.peers, "peers", "bin/node,sdk:bin/node,zookeeper,kazoo,etcd",
 		"systems, separated by commas: the path of a node of Holdfast, or NAME=PATH; the same behind sdk: to use it through "+
-			"the Go SDK; zookeeper; kazoo, which is ZooKeeper through that client, for locks; etcd. Peers that are not "+
-			"installed are left out")
+			"the Go SDK, behind zk: to use it through its port for ZooKeeper's clients; zookeeper; kazoo, which is "+
+			"ZooKeeper through that client, for locks; etcd. Peers that are not installed are left out")
 	flags.IntVar(&o.runs, "runs", 3, "plays of each work with each system")
 	flags.Float64Var(&o.how.Scale, "scale", 1, "multiplies numbers of sessions and requests")
 	flags.IntVar(&o.how.Sessions, "sessions", 1_000_000, "sessions of the work full-leader-killed")
@@ -73,7 +73,7 @@ func names(works []play.Work) []string {
 func choose(list string) ([]play.Work, error) {
 	all := play.All()
 	if list == "" {
-		return slices.DeleteFunc(all, func(w play.Work) bool { return w.Apart }), nil
+		return slices.DeleteFunc(all, func(w play.Work) bool { return w.Apart || w.Beside }), nil
 	}
 	var chosen []play.Work
 	for name := range strings.SplitSeq(list, ",") {
@@ -115,12 +115,16 @@ func (o options) system(entry string) (is system.System, needs string) {
 		return system.Etcd{Program: o.etcd}, o.etcd
 	}
 	rest, sdk := strings.CutPrefix(entry, "sdk:")
+	rest, port := strings.CutPrefix(rest, "zk:")
 	h := system.Holdfast{Column: "Holdfast", Node: rest}
 	if name, path, named := strings.Cut(rest, "="); named {
 		h = system.Holdfast{Column: name, Node: path}
 	}
-	if sdk {
+	switch {
+	case sdk:
 		return system.SDK{Holdfast: h}, h.Node
+	case port:
+		return system.ZooPort{Holdfast: h}, h.Node
 	}
 	return h, h.Node
 }

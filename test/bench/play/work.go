@@ -42,6 +42,8 @@ type Work struct {
 	Figures []Figure
 	// Apart says that the work is played only when it is named: it takes long, and compares nothing.
 	Apart bool
+	// Beside says that the work is played only when it is named, because it is one of ZooKeeper's clients.
+	Beside bool
 	// locks says that the work contends for locks.
 	locks bool
 	// bound is how long the work may take at the scale of 1.
@@ -148,6 +150,7 @@ func All() []Work {
 	return []Work{
 		openWork(), floodWork(), idleWork(), crowdWork(), memoryWork(), killWork(), freezeWork(), moveWork(),
 		resumeWork(), fullWork(), stormWork(), touchWork(), followerWork(), createWork(), readWork(), eventWork(),
-		ephemeralWork(), lockWork(), lineWork(), needlessWork(),
+		ephemeralWork(), lockWork(), lineWork(), needlessWork(), zooRequestWork(), zooConnectWork(), zooIdleWork(),
+		zooLeaderWork(), zooNodeWork(), zooExpiryWork(),
 	}
 }

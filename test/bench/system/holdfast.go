@@ -17,12 +17,13 @@ import (
 	"holdfast/transport/dial"
 )
 
-// ports of a node: clients, Raft, peers, HTTP.
+// ports of a node: clients, Raft, peers, HTTP, ZooKeeper's clients.
 const (
 	clients = iota
 	raft
 	peers
 	operators
+	zoo
 	perNode
 )
 
@@ -38,9 +39,12 @@ type Holdfast struct {
 func (h Holdfast) Name() string { return h.Column }
 
 // Start starts three nodes.
-func (h Holdfast) Start(ctx context.Context, dir string) (Cluster, error) { return h.start(ctx, dir) }
+func (h Holdfast) Start(ctx context.Context, dir string) (Cluster, error) {
+	return h.start(ctx, dir, nil)
+}
 
-func (h Holdfast) start(ctx context.Context, dir string) (*nodes, error) {
+// start starts three nodes. more returns the arguments that the i-th has besides its own, if it is not nil.
+func (h Holdfast) start(ctx context.Context, dir string, more func(n *nodes, i int) []string) (*nodes, error) {
 	program, err := filepath.Abs(h.Node)
 	if err != nil {
 		return nil, err
@@ -56,6 +60,9 @@ func (h Holdfast) start(ctx context.Context, dir string) (*nodes, error) {
 			"--peers", n.peers(), "--log-level", "warn", "--client-listen", n.address(i, clients),
 			"--raft-listen", n.address(i, raft), "--peer-listen", n.address(i, peers),
 			"--http-listen", n.address(i, operators),
+		}
+		if more != nil {
+			args = append(args, more(n, i)...)
 		}
 		return proc.Spec{Name: "node", Dir: own, Args: args}, nil
 	}); err != nil {

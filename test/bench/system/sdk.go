@@ -18,7 +18,7 @@ func (s SDK) Name() string { return s.Column + " SDK" }
 
 // Start starts three nodes.
 func (s SDK) Start(ctx context.Context, dir string) (Cluster, error) {
-	n, err := s.start(ctx, dir)
+	n, err := s.start(ctx, dir, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -132,11 +132,8 @@ func (e *ensemble) Leader(ctx context.Context) (int, error) {
 	return 0, errors.New("no server leads")
 }
 
-// Most is bounded by the files of this process, and by the ports of loopback: some 28,000 for each server.
-func (e *ensemble) Most() int {
-	const spare, ports = 500, 25_000
-	return min(proc.Files()-spare, size*ports)
-}
+// Most is bounded by what this process may have open.
+func (*ensemble) Most() int { return zooMost() }
 
 // Connect makes a client whose sessions are at one server. Each session is a connection.
 func (e *ensemble) Connect(ctx context.Context, server int) (Conn, error) {

@@ -117,11 +117,15 @@ func (c *zooConn) Watch(path string, kind tree.WatchKind, told, done func(error)
 
 // Watchers makes clients of a server. A client is a connection.
 func (e *ensemble) Watchers(ctx context.Context, server, n int) ([]Watcher, error) {
+	return zooWatchers(ctx, e.addresses[server], n), nil
+}
+
+func zooWatchers(ctx context.Context, address string, n int) []Watcher {
 	all := make([]Watcher, n)
 	for i := range all {
-		all[i] = newZooConn(ctx, e.addresses[server])
+		all[i] = newZooConn(ctx, address)
 	}
-	return all, nil
+	return all
 }
 
 // zooBytes appends data or a text with its length.
