@@ -27,7 +27,7 @@ var (
 	errNoConnect = errors.New("no session was asked for")
 )
 
-// conn is one connection of a client. Its reader runs in the goroutine that called run.
+// conn is one connection of a client.
 type conn struct {
 	server *Server
 	net    net.Conn
@@ -60,6 +60,8 @@ type visitor struct {
 	gate.Caller
 	// access is nil where nobody is asked for roles. Set by the handshake.
 	access Caller
+	// listed is the connection's entry in the census, nil without a session. Set before the reader begins.
+	listed *census.Entry
 }
 
 // admit asks whether the client may have a session. Budgets are then those of its verified name.
@@ -92,13 +94,36 @@ func newConn(s *Server, n net.Conn) *conn {
 	return c
 }
 
-// run serves the connection until it ends.
+// run does the handshake, and starts the reader. That is a goroutine of its own: while it waits it has a quarter of the
+// stack that the handshake needs, and it waits nearly all the time (Z10).
 func (c *conn) run() {
 	c.server.stats.connections.Add(1)
+	request, err := c.first()
+	if err == nil {
+		err = c.connect(request)
+	}
+	if err == nil {
+		err = rest(c)
+	}
+	if err != nil {
+		c.finish(err)
+		return
+	}
+	c.caller.listed = c.server.cfg.Census.Join(census.ZooKeeper, c.net.RemoteAddr(), presence{c})
+	go c.read()
+}
+
+// finish is called once, when the connection ends, and returns when nothing of it is left. The session lives on.
+func (c *conn) finish(err error) {
+	defer c.server.serving.Done()
+	defer c.server.forget(c)
 	defer c.server.stats.connections.Add(-1)
-	err := c.serve()
+	c.line.frames.giveBack()
 	c.end(err)
 	c.out.wait()
+	if c.caller.listed != nil {
+		c.caller.listed.Leave()
+	}
 	if c.tree != nil {
 		c.tree.Close()
 	}
@@ -115,19 +140,6 @@ func (c *conn) run() {
 		c.server.cfg.Logger.Debug("a ZooKeeper client's connection has ended", "address", c.net.RemoteAddr().String(),
 			"session", c.token.ID.String(), "why", why)
 	}
-}
-
-// serve does the handshake and reads requests until the connection ends. It returns why.
-func (c *conn) serve() error {
-	request, err := c.first()
-	if err != nil {
-		return err
-	}
-	if err := c.connect(request); err != nil {
-		return err
-	}
-	defer c.server.cfg.Census.Join(census.ZooKeeper, c.net.RemoteAddr(), presence{c}).Leave()
-	return c.read()
 }
 
 // end ends the connection at once: what was not sent is dropped. The session lives on.

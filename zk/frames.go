@@ -25,6 +25,8 @@ var readBuffers = sync.Pool{New: func() any { return new([readAhead]byte) }} //n
 type frames struct {
 	from io.Reader
 	head [headBytes]byte
+	// have is how much of a frame's head was read before the frame was asked for.
+	have int
 	// lent is nil while nothing has come. What was read ahead is lent[at:end].
 	lent    *[readAhead]byte
 	at, end int
@@ -33,7 +35,9 @@ type frames struct {
 // next returns the next frame, which the caller owns. word is told what a connection begins with, if it is not nil: a
 // four-letter word stands where a frame's length is (H-01).
 func (f *frames) next(word func(head [headBytes]byte) bool) ([]byte, error) {
-	if err := f.read(f.head[:]); err != nil {
+	have := f.have
+	f.have = 0
+	if err := f.read(f.head[have:]); err != nil {
 		return nil, err
 	}
 	if word != nil && word(f.head) {
@@ -125,24 +129,49 @@ func (c *conn) first() (jute.ConnectRequest, error) {
 	return request, nil
 }
 
-// read takes requests until the connection ends. A client that is silent for its timeout is gone: its connection ends,
-// and the cluster judges its session.
-func (c *conn) read() error {
-	f := &c.line.frames
-	defer f.giveBack()
+// await waits until something of a frame has come, without a buffer.
+func (f *frames) await() error {
+	if f.at < f.end || f.have > 0 {
+		return nil
+	}
+	n, err := f.from.Read(f.head[:])
+	f.have = n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// read takes requests until the connection ends. What waits here must be shallow: its stack is most of an idle
+// connection's memory (Z10).
+func (c *conn) read() {
 	for {
-		if err := c.net.SetReadDeadline(time.Now().Add(c.timeout)); err != nil {
-			return err
+		err := c.line.frames.await()
+		if err == nil {
+			err = c.request()
 		}
-		frame, err := f.next(nil)
 		if err != nil {
-			return err
-		}
-		if err := c.caller.still(); err != nil {
-			return err
-		}
-		if err := c.take(frame); err != nil {
-			return err
+			c.finish(err)
+			return
 		}
 	}
 }
+
+// request takes a request of which something has come.
+func (c *conn) request() error {
+	frame, err := c.line.frames.next(nil)
+	if err != nil {
+		return err
+	}
+	if err := c.caller.still(); err != nil {
+		return err
+	}
+	if err := c.take(frame); err != nil {
+		return err
+	}
+	return rest(c)
+}
+
+// rest begins the wait for a request. A client that is silent for its timeout is gone: its connection ends, and the
+// cluster judges its session.
+func rest(c *conn) error { return c.net.SetReadDeadline(time.Now().Add(c.timeout)) }

@@ -41,12 +41,7 @@ func (c *conn) connect(r jute.ConnectRequest) error {
 	if err = c.server.cfg.Gate.Admit(time.Now(), kind, 1, c.caller.Caller); err != nil {
 		return err
 	}
-	var grant session.Grant
-	if kind == gate.Opens {
-		grant, err = c.open(ctx, r)
-	} else {
-		grant, err = c.resume(ctx, r)
-	}
+	given, err := grant(ctx, c, r)
 	if err != nil {
 		c.server.cfg.Gate.Unserved(time.Now(), kind, 1, c.caller.Caller, err)
 		if isGone(err) {
@@ -58,7 +53,38 @@ func (c *conn) connect(r jute.ConnectRequest) error {
 	if err := c.server.settled(ctx); err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
-	return c.welcome(r, grant)
+	return c.welcome(r, given)
+}
+
+// electionWait is how long a connect request waits for a leader, and electionPart the part of the timeout that was
+// asked for. An election is shorter. A node that is cut off from the others sends its clients on after that.
+const (
+	electionWait = time.Second
+	electionPart = 6
+)
+
+// grant opens a session, or moves one here. A client that is sent away while there is no leader finds none at the next
+// server either, and after the last one it rests: go-zookeeper and the Java client for a second, which is many times as
+// long as an election after a leader's death. So the node asks again for a moment. The repeat of an open is the same
+// open (O2), and a resume looks for the newest attachment first.
+func grant(ctx context.Context, c *conn, r jute.ConnectRequest) (session.Grant, error) {
+	ask := func() (session.Grant, error) { return c.resume(ctx, r) }
+	if r.SessionID == 0 {
+		o := opening(c, r)
+		ask = func() (session.Grant, error) { return c.link.Open(ctx, o) }
+	}
+	until := time.Now().Add(min(electionWait, time.Duration(max(r.Timeout, 0))*time.Millisecond/electionPart))
+	for {
+		given, err := ask()
+		if err == nil || !leaderless(err) || !time.Now().Before(until) || pause(ctx, resumePause) != nil {
+			return given, err
+		}
+	}
+}
+
+// leaderless reports whether a request met no leader, or lost the one that it was sent to.
+func leaderless(err error) bool {
+	return errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrOutcomeUnknown)
 }
 
 // settled waits until the node knows that it may answer reads. Just after an election it applies the leader's entries,
@@ -91,9 +117,9 @@ func (c *conn) welcome(r jute.ConnectRequest, grant session.Grant) error {
 	return nil
 }
 
-// open opens a session for a client that asks for P: of 7P/6, in whole milliseconds, so that P is what the client may
-// be told (Z4).
-func (c *conn) open(ctx context.Context, r jute.ConnectRequest) (session.Grant, error) {
+// opening is the request for a session of a client that asks for P: of 7P/6, in whole milliseconds, so that P is what
+// the client may be told (Z4).
+func opening(c *conn, r jute.ConnectRequest) session.OpenRequest {
 	asked := time.Duration(max(r.Timeout, 0)) * time.Millisecond
 	rounded := (asked*7/6 + time.Millisecond - 1).Truncate(time.Millisecond)
 	o := session.OpenRequest{
@@ -101,7 +127,7 @@ func (c *conn) open(ctx context.Context, r jute.ConnectRequest) (session.Grant, 
 		Local: r.ReadOnly && c.server.service.State().Mode == session.ModeReadOnly,
 	}
 	_, _ = rand.Read(o.RequestID[:])
-	return c.link.Open(ctx, o)
+	return o
 }
 
 // attend cancels what is done for a client when the client goes away, until the returned function is called. Without, a

@@ -131,11 +131,7 @@ func (s *Server) begin(n net.Conn) {
 	s.conns[c] = struct{}{}
 	s.serving.Add(1)
 	s.mu.Unlock()
-	go func() {
-		defer s.serving.Done()
-		defer s.forget(c)
-		c.run()
-	}()
+	go c.run()
 }
 
 func (s *Server) forget(c *conn) {

@@ -44,18 +44,20 @@ type cluster struct {
 	nodes []*node.Node
 	peers []config.Peer
 	http  []string
+	// zk are the ports for ZooKeeper's clients.
+	zk []string
 	// peerBytes counts what nodes have sent to the leader's peer port.
 	peerBytes atomic.Int64
 }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	ports, err := proc.Ports(4 * size)
+	ports, err := proc.Ports(5 * size)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &cluster{t: t, ctx: ctx, http: ports[3*size:]}
+	c := &cluster{t: t, ctx: ctx, http: ports[3*size : 4*size], zk: ports[4*size:]}
 	for i := range size {
 		c.peers = append(c.peers, config.Peer{
 			Node: session.Node(i + 1), Client: ports[i], Raft: ports[size+i], Peer: ports[2*size+i],
@@ -72,6 +74,7 @@ func newCluster(t *testing.T) *cluster {
 		cfg.Node, cfg.Peers = p.Node, c.peers
 		cfg.DataDir, cfg.Gate = filepath.Join(t.TempDir(), "data"), config.Gate{} // no budget: a refusal is no open
 		cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = p.Client, p.Raft, p.Peer, c.http[i]
+		cfg.Listen.ZooKeeper = c.zk[i]
 		n, err := node.New(cfg, node.Options{
 			Logger: hclog.NewNullLogger(), Network: &network{c},
 			Disk: func(logs raft.LogStore, stable raft.StableStore) (raft.LogStore, raft.StableStore) {
