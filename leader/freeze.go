@@ -81,13 +81,18 @@ func (q *requests) freeze(r *session.FreezeRequest, done answered) {
 	q.propose(session.FreezeExpiry{For: r.For, MS: min(q.wall.ms(), session.MaxMS), By: r.By, Why: r.Why}, done)
 }
 
-// extend keeps a session for a time (Y4).
+// extend keeps a session for a time (Y4). A session that was kept until now may be filed for the end of that time, and
+// comes due earlier by the new word: so it is filed again.
 func (q *requests) extend(r *session.ExtendRequest, done answered) {
 	if err := q.administers("extending sessions"); err != nil {
 		done(session.Reply{}, err)
 		return
 	}
-	q.propose(session.ExtendSession{ID: r.ID, For: r.For}, done)
+	q.propose(session.ExtendSession{ID: r.ID, For: r.For}, func(reply session.Reply, err error) {
+		q.registry.hasten(r.ID, q.heartbeats.now())
+		q.heartbeats.wake.set()
+		done(reply, err)
+	})
 }
 
 // administers returns an error unless the cluster has the feature level of operators' acts.

@@ -162,6 +162,32 @@ func TestY4ExtendedSessionsLive(t *testing.T) {
 	})
 }
 
+// Y4: an extension that is taken back keeps no silent session, nor does one that a shorter one replaces, wherever the
+// leader has filed the session meanwhile.
+func TestY4AnExtensionIsTakenBack(t *testing.T) {
+	inBubble(t, voters(1), func(w *world) {
+		l := w.freezing(time.Hour)
+		l.kept[5], l.kept[6] = time.Hour+20*time.Second, 2*time.Hour
+		m := w.join(1, prompt)
+		w.has(5, 1)
+		w.has(6, 1)
+		defer w.run()()
+		w.at(10 * time.Second)
+		w.alive(5, 6)
+		l.mu.Lock()
+		delete(l.kept, 5)
+		l.kept[6] = time.Hour + 15*time.Second
+		l.mu.Unlock()
+		m.asks(session.Request{Seq: 1, Extend: &session.ExtendRequest{ID: 5}})
+		m.asks(session.Request{Seq: 2, Extend: &session.ExtendRequest{ID: 6, For: 5 * time.Second}})
+		w.at(10*time.Second + 2*width)
+		if _, ok := w.view.Session(5); ok {
+			t.Error("the session goes on, and its extension was taken back")
+		}
+		w.expiresFrom(15*time.Second, 6)
+	})
+}
+
 // An operator's word goes to the log as it is, and needs the feature level.
 func TestFreezeAndExtend(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {

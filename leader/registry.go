@@ -136,6 +136,17 @@ func (r *registry) mark(token *session.Token, one *session.Session) (session.Clo
 	return closing(it, now), nil
 }
 
+// hasten has a session looked at again at now, whenever it was filed to come due.
+func (r *registry) hasten(id session.ID, now time.Duration) {
+	s := r.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if it := s.queue.Find(id); it != nil && !it.Marked() {
+		s.queue.Mark(it)
+		s.queue.Return(it, now)
+	}
+}
+
 // unmark takes a mark back, and leaves the deadline as touches have moved it meanwhile (E4). The session comes due
 // again after the next interval at the earliest, so that a refusal that lasts causes no storm of proposals. A mark
 // under another attachment belongs to another close, and stays.

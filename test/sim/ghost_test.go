@@ -74,7 +74,7 @@ const (
 // haunt uses one session after the other until ctx ends.
 func (g *ghost) haunt(ctx context.Context) {
 	for ctx.Err() == nil {
-		now := g.open(ctx, client.SessionOptions{Timeout: ghostTimeout})
+		now := g.open(ctx, client.SessionOptions{Timeout: ghostTimeout, Labels: g.w.labels(g.name)})
 		if now == nil {
 			sleep(ctx, time.Second)
 			continue

@@ -25,16 +25,16 @@ func (l faultLog) Nears() {
 }
 
 // Began implements faults.Log. For the history each hiccup is a fault of its own, see world.Stand: between two of them
-// all is well.
+// all is well. What an operator does to sessions is no fault for it.
 func (l faultLog) Began(k faults.Kind, who, text string) {
-	if k != faults.Hiccups {
+	if k != faults.Hiccups && !k.Harmless() {
 		l.w.record.Add(history.Event{Kind: history.FaultBegan, Who: who, Text: text, Clean: k.Clean()})
 	}
 }
 
 // Ended implements faults.Log.
 func (l faultLog) Ended(k faults.Kind, who, text string, hit bool) {
-	if k != faults.Hiccups {
+	if k != faults.Hiccups && !k.Harmless() {
 		l.w.record.Add(history.Event{Kind: history.FaultEnded, Who: who, Text: text})
 	}
 	l.w.report.fault(k, hit)

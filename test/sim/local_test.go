@@ -178,7 +178,9 @@ type keeper struct{ *ghost }
 // resumes it at another node, and touches and closes it with each token that it ever had.
 func (k *keeper) haunt(ctx context.Context) {
 	for ctx.Err() == nil {
-		now := k.open(ctx, client.SessionOptions{Timeout: ghostTimeout, Local: true})
+		now := k.open(ctx, client.SessionOptions{
+			Timeout: ghostTimeout, Local: true, Labels: k.w.labels(k.name),
+		})
 		if now == nil {
 			sleep(ctx, time.Second)
 			continue

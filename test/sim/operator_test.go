@@ -20,7 +20,10 @@ const (
 
 // operator returns a client on a host of its own, which no fault knows.
 func (w *world) operator() *client.Client {
-	name := w.guest("op")
+	return w.operatorAt(w.guest("op"))
+}
+
+func (w *world) operatorAt(name string) *client.Client {
 	c, err := client.New(client.Config{
 		Instance: w.instance(), Endpoints: w.endpoints(), Dial: w.Host(name).Dial, Logger: w.logs.logger(name),
 		Rand: w.stream(name + " waits"),

@@ -33,6 +33,9 @@ type process struct {
 	stopping bool
 	// frozen says that the newest entry that was applied is one of a freeze. guarded by mu
 	frozen bool
+	// kept are the sessions that the newest entry keeps, until a moment of the log clock. Only the goroutine that applies
+	// uses it.
+	kept map[session.ID]time.Duration
 	// seen are applied indexes whose digest is not recorded yet. guarded by mu
 	seen map[uint64]bool
 	term uint64 // guarded by mu; the newest term of which it has applied an entry
@@ -79,7 +82,7 @@ func (w *world) Start(name string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{
 		w: w, name: name, disk: w.drives[name].disk(), cancel: cancel, done: make(chan struct{}),
-		seen: make(map[uint64]bool),
+		seen: make(map[uint64]bool), kept: make(map[session.ID]time.Duration),
 	}
 	p.disk.failed = p.mustLeave
 	w.lives[name] = p
@@ -116,6 +119,7 @@ func (p *process) live(ctx context.Context) {
 		Leads:   func(term uint64) { p.note(history.Event{Kind: history.Leads, Who: p.name, Term: term}) },
 		Tree: func(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote) {
 			p.frost(now)
+			p.keeps(now)
 			p.committed(now, changes, wrote)
 			p.grew(now.Index, now.Root, changes)
 		},

@@ -175,14 +175,16 @@ func run(t *testing.T, r *report) {
 	links, hiccups, lags := w.badLinks(), w.hiccups(), slices.Concat(w.lagging(), w.crossing())
 	beside, after := w.successions()
 	lags = append(lags, w.orders()...)
+	ends, keeps := w.acts()
 
 	running, stop := context.WithCancel(context.Background())
 	sampling := w.everySecond(running, w.sample)
 	p.begin(running)
 	sleep(running, quiet)
-	faults.Run(running, w, faultLog{w}, plan, links, hiccups, beside, lags)
+	faults.Run(running, w, faultLog{w}, plan, links, hiccups, beside, lags, ends, keeps)
 	w.seclude(running, p)
-	faults.RunFrom(running, w, faultLog{w}, 1+len(plan)+len(links)+len(hiccups)+len(beside)+len(lags), after)
+	faults.RunFrom(running, w, faultLog{w},
+		1+len(slices.Concat(plan, links, hiccups, beside, lags, ends, keeps)), after)
 	w.record.Add(history.Event{Kind: history.Healed})
 	p.want()
 	sleep(running, settle+served)
@@ -199,7 +201,7 @@ func run(t *testing.T, r *report) {
 	if left := w.Conns(); left != 0 {
 		t.Logf("%d connection ends are still open", left)
 	}
-	w.judge(slices.Concat(plan, links, hiccups, beside, lags, after))
+	w.judge(slices.Concat(plan, links, hiccups, beside, lags, ends, keeps, after))
 }
 
 // badLinks draws faults of the links of clients, beside the plan, for every third seed without calm spells, which they
@@ -244,6 +246,22 @@ func (w *world) orders() []faults.Fault {
 		return nil
 	}
 	return faults.Orders(w.stream("orders"), len(w.names))
+}
+
+// administered says whether an operator ends and extends sessions: in two of thirteen seeds (2, 8, 15, 21, ...), which
+// have local sessions or not, and all kinds of clients.
+func (w *world) administered() bool { return w.seed%13 == 2 || w.seed%13 == 8 }
+
+// acts draws that, with separate draws like badLinks.
+func (w *world) acts() (ends, keeps []faults.Fault) {
+	if !w.administered() {
+		return nil, nil
+	}
+	ends, keeps = faults.Acts(w.stream("acts"), len(w.names))
+	if w.seed%6 == 5 { // another operator freezes the cluster then
+		keeps = slices.DeleteFunc(keeps, func(f faults.Fault) bool { return f.Kind == faults.Freeze })
+	}
+	return ends, keeps
 }
 
 // successions draws faults of a leader's succession: for one seed of five beside the plan, unless it has calm spells,

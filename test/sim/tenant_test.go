@@ -88,7 +88,9 @@ func (x *tenant) open(ctx context.Context, within time.Duration) *client.Session
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	asked := x.w.record.Now()
-	s, err := x.client.Open(ctx, client.SessionOptions{Timeout: x.timeout(), Local: x.opensLocally()})
+	s, err := x.client.Open(ctx, client.SessionOptions{
+		Timeout: x.timeout(), Local: x.opensLocally(), Labels: x.w.labels(x.name),
+	})
 	if err != nil {
 		x.w.record.Add(
 			history.Event{

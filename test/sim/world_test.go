@@ -44,19 +44,20 @@ type world struct {
 	// closing is closed when the run ends. Nothing is started after that.
 	closing chan struct{}
 
-	mu     sync.Mutex
-	lives  map[string]*process      // guarded by mu; the present or last process of a node
-	clocks map[string]time.Duration // guarded by mu; how far a node's wall clock is ahead
-	lost   bool                     // guarded by mu; a disk was emptied
-	stands map[string]chan struct{} // guarded by mu; closed when the stopped process of a node goes on
-	looked map[string]int           // guarded by mu; how often a node has read a wrong clock
-	lags   map[string]time.Duration // guarded by mu; how much longer a node takes to apply an entry
-	lagged map[string]int           // guarded by mu; how many entries a node has applied late
-	ended  map[session.ID]struct{}  // guarded by mu; sessions whose end a node has applied
-	wake   chan struct{}            // guarded by mu; closed and replaced when ended grows
-	nears  chan struct{}            // guarded by mu; closed and replaced shortly before a fault
-	freeze freezing                 // guarded by mu; the newest that an operator has asked for
-	guests int                      // guarded by mu; the number of hosts for short-lived clients
+	mu       sync.Mutex
+	lives    map[string]*process      // guarded by mu; the present or last process of a node
+	clocks   map[string]time.Duration // guarded by mu; how far a node's wall clock is ahead
+	lost     bool                     // guarded by mu; a disk was emptied
+	stands   map[string]chan struct{} // guarded by mu; closed when the stopped process of a node goes on
+	looked   map[string]int           // guarded by mu; how often a node has read a wrong clock
+	lags     map[string]time.Duration // guarded by mu; how much longer a node takes to apply an entry
+	lagged   map[string]int           // guarded by mu; how many entries a node has applied late
+	ended    map[session.ID]struct{}  // guarded by mu; sessions whose end a node has applied
+	wake     chan struct{}            // guarded by mu; closed and replaced when ended grows
+	nears    chan struct{}            // guarded by mu; closed and replaced shortly before a fault
+	freeze   freezing                 // guarded by mu; the newest that an operator has asked for
+	extended map[session.ID]bool      // guarded by mu; the sessions that an operator has asked to keep
+	guests   int                      // guarded by mu; the number of hosts for short-lived clients
 	// instances counts the client processes that take over sessions. guarded by mu
 	instances uint64
 	// opened are the sessions whose open a node has applied, in that order. knows has the same sessions. guarded by mu
@@ -70,27 +71,28 @@ type world struct {
 func newWorld(t *testing.T, r *report) *world {
 	t.Helper()
 	w := &world{
-		Network: simnet.New(latencies(r.Seed)),
-		t:       t,
-		seed:    r.Seed,
-		dir:     scratch(t),
-		record:  history.NewRecorder(),
-		drives:  make(map[string]*drive),
-		logs:    newLogs(),
-		report:  r,
-		plot:    &plot{recorded: make(map[uint64]bool)},
-		ledger:  &ledger{recorded: make(map[uint64]bool)},
-		closing: make(chan struct{}),
-		lives:   make(map[string]*process),
-		clocks:  make(map[string]time.Duration),
-		stands:  make(map[string]chan struct{}),
-		looked:  make(map[string]int),
-		lags:    make(map[string]time.Duration),
-		lagged:  make(map[string]int),
-		ended:   make(map[session.ID]struct{}),
-		wake:    make(chan struct{}),
-		nears:   make(chan struct{}),
-		knows:   make(map[session.ID]bool),
+		Network:  simnet.New(latencies(r.Seed)),
+		t:        t,
+		seed:     r.Seed,
+		dir:      scratch(t),
+		record:   history.NewRecorder(),
+		drives:   make(map[string]*drive),
+		logs:     newLogs(),
+		report:   r,
+		plot:     &plot{recorded: make(map[uint64]bool)},
+		ledger:   &ledger{recorded: make(map[uint64]bool)},
+		closing:  make(chan struct{}),
+		lives:    make(map[string]*process),
+		clocks:   make(map[string]time.Duration),
+		stands:   make(map[string]chan struct{}),
+		looked:   make(map[string]int),
+		lags:     make(map[string]time.Duration),
+		lagged:   make(map[string]int),
+		ended:    make(map[session.ID]struct{}),
+		wake:     make(chan struct{}),
+		nears:    make(chan struct{}),
+		knows:    make(map[session.ID]bool),
+		extended: make(map[session.ID]bool),
 	}
 	w.Seed(r.Seed)
 	w.crossings = newCrossings(w.stream("crossings"))

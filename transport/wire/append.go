@@ -65,7 +65,8 @@ func AppendGone(b []byte, cause session.Cause, ids, certificates []byte) []byte 
 	return fields.End(b, start)
 }
 
-// AppendCertificate appends a certificate of a Gone, as [CertificateProto] has it.
+// AppendCertificate appends a certificate of a Gone, as [CertificateProto] has it but for the story. Of the story it has
+// what an operator said that ended the session: ends come by the thousand, and a read shows the rest.
 func AppendCertificate(b []byte, c *session.Certificate) []byte {
 	b, start := fields.Begin(b, 3)
 	b = fields.Fixed64(b, 1, uint64(c.ID))
@@ -83,7 +84,22 @@ func AppendCertificate(b []byte, c *session.Certificate) []byte {
 	b = fields.Fixed64(b, 11, c.Left.Instance)
 	b = fields.Varint(b, 12, c.Left.Ephemerals)
 	b = fields.Varint(b, 13, uint64(c.Left.Will))
+	b = appendKill(b, c)
 	return fields.End(b, start)
+}
+
+// appendKill appends the story of a session that an operator ended, without its labels.
+func appendKill(b []byte, c *session.Certificate) []byte {
+	s := &c.Story
+	if s.None() || c.Cause != session.CauseKilled {
+		return b
+	}
+	b = appendDuration(b, 14, s.Timeout)
+	if !s.OpenedAt.IsZero() {
+		b = appendSpan(b, 15, s.OpenedAt.Unix(), int32(s.OpenedAt.Nanosecond()))
+	}
+	b = fields.Bytes(b, 20, []byte(s.By))
+	return fields.Bytes(b, 21, []byte(s.Why))
 }
 
 // AppendState appends a node's state to a ServerMessage.

@@ -48,13 +48,27 @@ func anyGrant(random *rand.Rand) *session.Grant {
 // anyCertificate returns a certificate with fields of any size, some from a grant.
 func anyCertificate(random *rand.Rand, g *session.Grant) session.Certificate {
 	return session.Certificate{
-		ID: session.ID(random.Uint64() | 1), Cause: session.Cause(random.IntN(3)), LastTouchAge: g.SafeFor,
+		ID: session.ID(random.Uint64() | 1), Cause: session.Cause(random.IntN(4)), LastTouchAge: g.SafeFor,
 		Owner: g.Session.Owner, Term: g.Session.Attachment, Index: g.Session.OpenedIndex,
 		Credited: max(g.Session.Timeout, 0), EndedAt: g.Session.OpenedAt,
 		Left: session.Left{
 			Applied: g.Applied, Floor: g.Floor, Instance: g.Session.Attachment, Ephemerals: random.Uint64N(300),
 			Will: tree.WillFate(random.IntN(4)),
 		},
+		Story: anyStory(random, g),
+	}
+}
+
+// anyStory returns a story with fields of any size, or none.
+func anyStory(random *rand.Rand, g *session.Grant) session.Story {
+	if random.IntN(3) == 0 {
+		return session.Story{}
+	}
+	return session.Story{
+		Timeout: max(g.Session.Timeout, 0), OpenedAt: g.Session.OpenedAt, Labels: g.Session.Labels,
+		Late: time.Duration(random.Int64()) >> random.IntN(63), Credit: max(g.SafeFor, 0),
+		Silent: time.Duration(random.IntN(3)), By: strings.Repeat("o", random.IntN(3)),
+		Why: strings.Repeat("ä", random.IntN(120)),
 	}
 }
 
@@ -70,6 +84,9 @@ func appendedGone(all []session.Certificate) []byte {
 func goneProto(all []session.Certificate) *holdfastv1.Gone {
 	m := &holdfastv1.Gone{Cause: causeProto(all[0].Cause)}
 	for _, c := range all {
+		if c.Story.Labels = nil; c.Cause != session.CauseKilled {
+			c.Story = session.Story{}
+		}
 		m.Ids, m.Certificate = append(m.Ids, uint64(c.ID)), append(m.Certificate, CertificateProto(c))
 	}
 	return m

@@ -91,6 +91,7 @@ func Check(events []history.Event, b Bounds) Result {
 		early{j}.check(l)
 		late{j}.check(l)
 		freezes{j}.check(l)
+		operators{j}.check(l)
 		liveness{j}.served(l)
 		modes{j}.again(l)
 		fence{j}.check(l)

@@ -132,6 +132,8 @@ func (f *facts) note(e history.Event, v *verdict) {
 		f.decisions++
 		l := f.life(e.ID)
 		l.decided = append(l.decided, e)
+	case history.Killed, history.Extended, history.Kept:
+		f.life(e.ID).act(e)
 	case history.TookOver, history.Froze:
 		f.clients.note(e)
 	case history.Opened, history.Resumed, history.Touched, history.Promised, history.CloseAsked, history.Closed,

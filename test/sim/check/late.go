@@ -18,10 +18,13 @@ func (c late) check(l *life) {
 	}
 	// A touch made just before the silence takes time to travel, and its deadline is 1/200 longer than the timeout
 	// (T5).
-	due := l.extension() + c.bounds.ExpiryInterval
+	due, kept := l.extension()+c.bounds.ExpiryInterval, c.released(l)
 	by := l.silent + due + c.bounds.Calm
+	if kept > 0 {
+		by = max(by, behind(kept, c.bounds.ExpiryInterval+c.bounds.Interval+c.bounds.Commit))
+	}
 	if !c.calm(l.silent, by) {
-		by = max(l.silent, c.healed) + c.bounds.Settle + due + c.bounds.Commit
+		by = behind(max(l.silent, c.healed, kept), c.bounds.Settle+due+c.bounds.Commit)
 	}
 	if by <= c.finished {
 		c.checked("I2")
@@ -49,6 +52,9 @@ func (c late) check(l *life) {
 //     the owner did not answer was sent by then, E1);
 //   - the connections between leader and owner were last reset ("owner lost" too: the owner's stream has ended).
 //
+// An operator may have kept it for longer ("kept", Y4): then the leader decides within an expiry interval, the time of
+// the slowest round and a commit from the end of that.
+//
 // The credit for the stalls of the owner's process since then is added ("owner stalled", see credit).
 //
 // The check requires rounds in time meanwhile: a quorum's and, if the owner is not lost, the owner's. Without them the
@@ -71,6 +77,11 @@ func (c late) lateInTerm(l *life) {
 	from, name, lost := c.situation(t, made.Node, voice, first.At, l.timeout)
 	by := from + l.extension() + c.credit(made.Node, from, first.At) + c.bounds.ExpiryInterval +
 		t.slowest(made.Node, from, first.At) + c.bounds.Commit
+	if kept := c.released(l); kept > 0 {
+		if late := behind(kept, c.bounds.ExpiryInterval+t.slowest(made.Node, kept, first.At)+c.bounds.Commit); late > by {
+			by, name = late, "kept"
+		}
+	}
 	if c.heardInTime(t, made.Node, lost, from, max(by, first.At)) {
 		c.checked("I2 " + name)
 		if first.At > by {
@@ -91,6 +102,14 @@ func (c late) lateInTerm(l *life) {
 				last.At.Seconds())
 		}
 	}
+}
+
+// behind returns a moment and a time behind it.
+func behind(at, more time.Duration) time.Duration {
+	if at == forever {
+		return forever
+	}
+	return at + more
 }
 
 // served returns voice, or the moment at which the owner began to serve an attachment, if that is later, before the

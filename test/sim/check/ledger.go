@@ -286,7 +286,8 @@ func (b *book) session(e history.Event, at plain.At, s *session.Change) []tree.C
 		w.attachment, w.instance = s.Session.Attachment, s.Session.Instance
 	case session.Ended:
 		w.ended = true
-		expired := s.Certificate.Cause == session.CauseExpired
+		// To what hangs on it, a session that an operator ends is lost as by an expiry (Y1).
+		expired := s.Certificate.Cause == session.CauseExpired || s.Certificate.Cause == session.CauseKilled
 		var will *plain.Will
 		if w.will != nil && (expired || w.will.OnClose) {
 			will = &plain.Will{Transaction: w.will.Transaction, Principals: w.will.principals}

@@ -50,6 +50,7 @@ type life struct {
 	id session.ID
 	testimony
 	deeds
+	acts
 }
 
 // testimony is what clients asked for and were told about a session. Its lists are in the order of time.

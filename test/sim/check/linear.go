@@ -219,6 +219,9 @@ func (l *life) endings(add func(d deed, call, answer time.Duration)) {
 				}
 			}
 		}
+		if k, ok := l.acts.bidding(e); ok && e.Cause == session.CauseKilled {
+			call = k.Asked
+		}
 		add(deed{kind: doEnd, attachment: e.Attachment, cause: e.Cause}, call, e.At)
 	}
 	for _, x := range l.closes {

@@ -52,6 +52,10 @@ func begin(lasting context.Context, f Fault, c Cluster) *broken {
 		return &broken{one, "drain " + one, c.Drain(one)}
 	case Freeze:
 		return freeze(f, c)
+	case EndSessions:
+		return meanwhile("have an operator end sessions", func() int { return c.EndSessions(lasting, f.Size) })
+	case Extend:
+		return meanwhile("have an operator extend sessions", func() int { return c.Extend(lasting, f.Size) })
 	case ResetLeader, RefuseDials, Blink, Rivals:
 		return beginSuccession(lasting, f, c, nodes)
 	}

@@ -131,15 +131,6 @@ func (c *cluster) Cross(n string, _ time.Duration) func() bool {
 	return func() bool { c.with(func() { c.broken["streams of "+n]-- }); return true }
 }
 
-func (c *cluster) Drain(n string) func() bool {
-	c.with(func() { c.broken["service of "+n]++; c.did["drain"]++ })
-	return func() bool { c.with(func() { c.broken["service of "+n]-- }); return true }
-}
-
-func (c *cluster) Freeze(time.Duration) func() bool {
-	c.with(func() { c.broken["expiry"]++; c.did["freeze"]++ })
-	return func() bool { c.with(func() { c.broken["expiry"]-- }); return true }
-}
 func (c *cluster) Flood(context.Context, int) int { c.count("flood"); return 1 }
 func (c *cluster) Double(context.Context) int     { c.count("double"); return 1 }
 
@@ -267,10 +258,12 @@ func TestRunHealsAll(t *testing.T) {
 			c := newCluster()
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
+			ends, acts := Acts(rand.New(rand.NewPCG(7, 7)), 5)
+			acts = append(ends, acts...)
 			Run(ctx, c, c, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), Links(rand.New(rand.NewPCG(7, 7)), 5),
 				Stutter(rand.New(rand.NewPCG(7, 7)), 5), Successions(rand.New(rand.NewPCG(7, 7)), 5),
 				Lags(rand.New(rand.NewPCG(7, 7)), 5), Crossings(rand.New(rand.NewPCG(7, 7)), 5),
-				Orders(rand.New(rand.NewPCG(7, 7)), 5))
+				Orders(rand.New(rand.NewPCG(7, 7)), 5), acts)
 			for what, left := range map[string]bool{
 				"cuts": positive(c.cuts), "pauses": positive(c.paused), "broken disks or clocks": positive(c.broken),
 			} {
@@ -318,6 +311,7 @@ func (c *cluster) complete(t *testing.T) {
 	for _, what := range []string{
 		"choke n4:7402", "reset", "stop", "hand over", "slow", "full", "failing", "hung", "tear", "age", "empty",
 		"clock back", "clock forward", "flood", "double", "stand", "refuse", "dawdle", "cross", "near",
+		"end sessions", "extend",
 	} {
 		if c.did[what] == 0 {
 			t.Errorf("the cluster was never asked for %s", what)

@@ -111,10 +111,14 @@ const (
 	Drain
 	// Freeze has an operator freeze the cluster. Either it thaws, or the freeze comes to its bound.
 	Freeze
+	// EndSessions has an operator end sessions, one or those with a label, again and again.
+	EndSessions
+	// Extend has an operator keep sessions for a time, or no longer, again and again.
+	Extend
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return kindsFrom(Isolate, Freeze) }
+func Kinds() []Kind { return kindsFrom(Isolate, Extend) }
 
 // planned returns the kinds that Plan deals, links those that Links deals, successions those that Successions deals.
 func planned() []Kind { return kindsFrom(Isolate, StickClient) }
@@ -129,6 +133,10 @@ func (k Kind) Clean() bool {
 		Drop, Kill, KillLeader, LongKill, CrashLoop, ResetLeader, RefuseDials, Blink, Rivals,
 	}, k)
 }
+
+// Harmless reports whether faults of the kind touch nothing but the sessions that an operator names: no judge makes
+// allowances for them.
+func (k Kind) Harmless() bool { return k == EndSessions || k == Extend }
 
 // kindsFrom returns the kinds from first to last.
 func kindsFrom(first, last Kind) []Kind {
@@ -151,7 +159,7 @@ func (k Kind) String() string {
 		"delay from client", "delay to client", "reorder from client", "reorder to client", "mute client",
 		"deaf client",
 		"hiccups", "reset leader", "refused dials", "blink", "rivals", "slow apply", "crossed streams",
-		"drain", "freeze",
+		"drain", "freeze", "end sessions", "extend sessions",
 	}
 	if int(k) >= len(names) {
 		k = 0

@@ -195,6 +195,20 @@ func Orders(r *rand.Rand, nodes int) []Fault {
 	return plan
 }
 
+// Acts draws what an operator does to sessions: ends some and keeps others, and freezes the cluster meanwhile. They are
+// two plans of their own, like the faults of Links.
+func Acts(r *rand.Rand, nodes int) (ends, keeps []Fault) {
+	for range 2 {
+		ends = append(ends, long(r, nodes, EndSessions))
+	}
+	for _, k := range []Kind{Extend, Freeze, Extend} {
+		f := long(r, nodes, k)
+		f.Overlaps = k == Freeze
+		keeps = append(keeps, f)
+	}
+	return ends, keeps
+}
+
 // Successions draws faults that tempt voters to depose a leader, or to stand at the same time, one of each kind. They
 // are a plan of their own, like the faults of Links. The time between them is long enough that the checker can tell
 // which fault cost a leader.

@@ -97,6 +97,10 @@ type Operator interface {
 	Drain(node string) (undo func() bool)
 	// Freeze freezes the cluster for a time.
 	Freeze(lasts time.Duration) (undo func() bool)
+	// EndSessions ends sessions and Extend keeps some, until ctx ends: the more often, the larger size is. They return how
+	// many times that was done.
+	EndSessions(ctx context.Context, size float64) int
+	Extend(ctx context.Context, size float64) int
 }
 
 // Cluster is the target of faults. Its methods are called from several goroutines.

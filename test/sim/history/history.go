@@ -165,6 +165,15 @@ const (
 	// that over before Until. Thawed: it is frozen no longer. Dawdles is set on both.
 	Frosted
 	Thawed
+	// Killed: an operator's request to end session ID was answered, with Act. Index is that of the entry that did it.
+	// Asked is when it was sent.
+	Killed
+	// Extended: an operator's request to keep session ID for Timeout was answered, with Act; 0 takes that back. Asked is
+	// when it was sent. No two requests of a run are for the same time.
+	Extended
+	// Kept: node Who has applied the entry at Index, after which it keeps session ID until the log clock reads Until, for
+	// Timeout from then; 0 for no longer (Y4). Dawdles is set.
+	Kept
 )
 
 // String returns the kind in words.
@@ -182,6 +191,7 @@ func (k Kind) String() string {
 		"tree grew", "has called", "found", "committed",
 		"awaits", "was granted", "forgoes", "works", "rests", "cedes", "stored", "fenced", "vouched", "lined",
 		"broke", "froze", "has used", "is frozen", "is thawed",
+		"has killed", "has extended", "keeps",
 	}
 	if int(k) >= len(names) {
 		k = 0
@@ -263,7 +273,9 @@ type Event struct {
 	// Claim is set on Awaits and on the kinds behind it, except Froze and Used. Use is set on Used.
 	Claim *Claim
 	Use   *Use
-	Text  string
+	// Act is set on Killed and Extended.
+	Act  *Act
+	Text string
 }
 
 // Line returns an event as one line.

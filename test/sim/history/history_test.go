@@ -11,17 +11,17 @@ import (
 
 func TestKindsHaveNames(t *testing.T) {
 	seen := make(map[string]Kind)
-	for k := Opened; k <= Thawed; k++ {
+	for k := Opened; k <= Kept; k++ {
 		name := k.String()
 		if other, taken := seen[name]; taken || name == "?" {
 			t.Errorf("kind %d is called %q, as is %d", k, name, other)
 		}
 		seen[name] = k
 	}
-	if got := Thawed.String(); got != "is thawed" {
+	if got := Kept.String(); got != "keeps" {
 		t.Errorf("the last kind is called %q", got)
 	}
-	if got := (Thawed + 1).String(); got != "?" {
+	if got := (Kept + 1).String(); got != "?" {
 		t.Errorf("a kind there is none of is called %q", got)
 	}
 }

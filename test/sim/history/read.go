@@ -59,6 +59,9 @@ func told(e Event) string {
 	if e.Claim != nil {
 		text += e.Claim.String()
 	}
+	if e.Act != nil {
+		text += e.Act.String()
+	}
 	if e.Watched != nil {
 		text += fmt.Sprintf(" %s: %s", e.Watched.Name, e.Watched)
 	}
