@@ -42,6 +42,9 @@ type Options struct {
 	// Heard, when set, is called when this node's tracker of a term has received the whole answer of a node to the
 	// heartbeat that it sent at a moment. It must return soon.
 	Heard func(term uint64, from session.Node, sent time.Time)
+	// Members, when set, is called with the members that this node's tracker of a term finds in Raft's newest
+	// configuration, first as it begins and then whenever they are others. It must return soon.
+	Members func(term uint64, all []session.Member)
 	// Expires, when set, is called with the sessions that this node's tracker of a term has just found expired, before
 	// the tracker proposes to end them. It must return soon.
 	Expires func(term uint64, found []session.Closing)

@@ -111,7 +111,7 @@ func (t *terms) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tracker := leader.New(t.configure(begun.Term), t.consensus.proposer, t.view)
+	tracker := leader.New(t.configure(begun.Term), t.consensus.proposer, t.viewOf(begun.Term))
 	frozen, cancelObserving := t.view.Observe(tracker)
 	defer cancelObserving()
 

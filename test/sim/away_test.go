@@ -154,6 +154,9 @@ func backName(path string) string {
 // Empty implements faults.Disks. A node that has lost its disk has forgotten its votes and what it acknowledged, so the
 // others admit it as a new node. A second disk is emptied only after that: what only lost disks knew is lost.
 func (w *world) Empty(name string) bool {
+	if w.roll != nil {
+		return false // an operator would have to remove it, and does other things
+	}
 	w.mu.Lock()
 	lost := w.lost
 	w.mu.Unlock()
@@ -203,7 +206,7 @@ func (w *world) agreed(ctx context.Context, but string) bool {
 	}
 	for _, name := range w.names {
 		n := w.life(name).alive()
-		if name == but {
+		if name == but || !w.roll.runs(name) {
 			continue
 		}
 		if n == nil {

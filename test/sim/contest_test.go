@@ -313,7 +313,7 @@ func (t *turn) cede(ctx context.Context) {
 
 // conclude waits until all contenders have had their last turns, and looks who stands in the lines then.
 func (c *contest) conclude(ctx context.Context, all []*contender) {
-	ctx, cancel := context.WithTimeout(ctx, bounds(len(c.w.names)).Turn)
+	ctx, cancel := context.WithTimeout(ctx, bounds(c.w.report.Nodes).Turn)
 	defer cancel()
 	if !allDone(ctx, all) {
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
 	"holdfast/client"
@@ -120,7 +121,7 @@ func (g *ghost) attach(
 
 // open opens a session. It returns nil when there was no answer.
 func (g *ghost) open(ctx context.Context, o client.SessionOptions) *grip {
-	h, err := g.attach(ctx, g.rand.IntN(len(g.touchers)), g.w.instance(), history.Opened,
+	h, err := g.attach(ctx, g.someNode(-1), g.w.instance(), history.Opened,
 		func(ctx context.Context, x *client.Client) (*client.Session, error) { return x.Open(ctx, o) })
 	if err != nil {
 		return nil
@@ -130,7 +131,19 @@ func (g *ghost) open(ctx context.Context, o client.SessionOptions) *grip {
 
 // resume takes the session over through another node. It reports whether it was answered.
 func (g *ghost) resume(ctx context.Context, h *grip) bool {
-	return g.resumeAt(ctx, h, (h.node+1+g.rand.IntN(len(g.touchers)-1))%len(g.touchers))
+	return g.resumeAt(ctx, h, g.someNode(h.node))
+}
+
+// someNode draws a node other than one.
+func (g *ghost) someNode(but int) int {
+	if in := g.w.roll.in(); in != nil {
+		in = slices.DeleteFunc(in, func(node int) bool { return node == but })
+		return in[g.rand.IntN(len(in))]
+	}
+	if but < 0 {
+		return g.rand.IntN(len(g.touchers))
+	}
+	return (but + 1 + g.rand.IntN(len(g.touchers)-1)) % len(g.touchers)
 }
 
 // resumeAt is resume through one node. The asking process ends with the call, so its request may still be under way.

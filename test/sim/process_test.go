@@ -64,6 +64,9 @@ func (w *world) life(name string) *process {
 
 // Start starts a node on the contents of its disk, unless it is alive.
 func (w *world) Start(name string) {
+	if !w.roll.runs(name) {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
@@ -114,6 +117,7 @@ func (p *process) live(ctx context.Context) {
 		Heard: func(term uint64, from session.Node, sent time.Time) {
 			p.note(history.Event{Kind: history.Heard, Who: p.name, Node: from, Term: term, Asked: w.record.Since(sent)})
 		},
+		Members: p.finds,
 		Expires: p.expires,
 		Local:   p.local,
 		Leads:   func(term uint64) { p.note(history.Event{Kind: history.Leads, Who: p.name, Term: term}) },

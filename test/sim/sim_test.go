@@ -156,7 +156,7 @@ func run(t *testing.T, r *report) {
 	// The bubble's clock starts in 2000, and ids count from 2026.
 	time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
 	w := newWorld(t, r)
-	shape := faults.Shape{Nodes: r.Nodes, Count: faultCount, Deal: r.Seed}
+	shape := faults.Shape{Nodes: len(w.names), Count: faultCount, Deal: r.Seed}
 	quiet := opening
 	if r.Seed%3 == 0 {
 		shape.Calm, quiet = calm, settle
@@ -176,15 +176,17 @@ func run(t *testing.T, r *report) {
 	beside, after := w.successions()
 	lags = append(lags, w.orders()...)
 	ends, keeps := w.acts()
+	roll := w.newMembers()
 
 	running, stop := context.WithCancel(context.Background())
 	sampling := w.everySecond(running, w.sample)
+	registrar := w.registers(running)
 	p.begin(running)
 	sleep(running, quiet)
-	faults.Run(running, w, faultLog{w}, plan, links, hiccups, beside, lags, ends, keeps)
+	faults.Run(running, w, faultLog{w}, plan, links, hiccups, beside, lags, ends, keeps, roll)
 	w.seclude(running, p)
 	faults.RunFrom(running, w, faultLog{w},
-		1+len(slices.Concat(plan, links, hiccups, beside, lags, ends, keeps)), after)
+		1+len(slices.Concat(plan, links, hiccups, beside, lags, ends, keeps, roll)), after)
 	w.record.Add(history.Event{Kind: history.Healed})
 	p.want()
 	sleep(running, settle+served)
@@ -193,6 +195,7 @@ func run(t *testing.T, r *report) {
 	stop()
 	p.wait()
 	sampling.Wait()
+	registrar.Wait()
 	sleep(context.Background(), dying)
 	w.sample()
 	w.record.Add(history.Event{Kind: history.Finished})
@@ -201,7 +204,7 @@ func run(t *testing.T, r *report) {
 	if left := w.Conns(); left != 0 {
 		t.Logf("%d connection ends are still open", left)
 	}
-	w.judge(slices.Concat(plan, links, hiccups, beside, lags, ends, keeps, after))
+	w.judge(slices.Concat(plan, links, hiccups, beside, lags, ends, keeps, roll, after))
 }
 
 // badLinks draws faults of the links of clients, beside the plan, for every third seed without calm spells, which they
@@ -262,6 +265,17 @@ func (w *world) acts() (ends, keeps []faults.Fault) {
 		keeps = slices.DeleteFunc(keeps, func(f faults.Fault) bool { return f.Kind == faults.Freeze })
 	}
 	return ends, keeps
+}
+
+// changes says whether the members of a cluster change: in two of thirteen seeds (4, 11, 17, 24, ...).
+func (w *world) changes() bool { return w.seed%13 == 4 || w.seed%13 == 11 }
+
+// newMembers draws how, with separate draws like badLinks.
+func (w *world) newMembers() []faults.Fault {
+	if !w.changes() {
+		return nil
+	}
+	return faults.Changes(w.stream("members"), len(w.names))
 }
 
 // successions draws faults of a leader's succession: for one seed of five beside the plan, unless it has calm spells,

@@ -56,6 +56,7 @@ type world struct {
 	wake     chan struct{}            // guarded by mu; closed and replaced when ended grows
 	nears    chan struct{}            // guarded by mu; closed and replaced shortly before a fault
 	freeze   freezing                 // guarded by mu; the newest that an operator has asked for
+	roll     *roll                    // nil where the members stay
 	extended map[session.ID]bool      // guarded by mu; the sessions that an operator has asked to keep
 	guests   int                      // guarded by mu; the number of hosts for short-lived clients
 	// instances counts the client processes that take over sessions. guarded by mu
@@ -96,7 +97,11 @@ func newWorld(t *testing.T, r *report) *world {
 	}
 	w.Seed(r.Seed)
 	w.crossings = newCrossings(w.stream("crossings"))
-	for i := range r.Nodes {
+	slots := r.Nodes
+	if w.changes() {
+		w.roll, slots = newRoll(r.Nodes), r.Nodes+newcomers
+	}
+	for i := range slots {
 		name := fmt.Sprintf("n%d", i+1)
 		w.names = append(w.names, name)
 		w.drives[name] = &drive{dir: filepath.Join(w.dir, name), rand: w.stream("disk of " + name)}
@@ -169,11 +174,18 @@ func (w *world) config(name, dir string) config.Config {
 	cfg.ClusterID = "sim"
 	cfg.DataDir = dir
 	for i, n := range w.names {
-		cfg.Peers = append(cfg.Peers,
-			config.Peer{Node: session.Node(i + 1), Raft: n + ":7401", Peer: n + ":7402", Client: n + ":7400"})
 		if n == name {
 			cfg.Node = session.Node(i + 1)
 		}
+		// A newcomer is told of all nodes before it, which are the members or have been.
+		if i < max(w.report.Nodes, w.indexOf(name)+1) {
+			cfg.Peers = append(cfg.Peers,
+				config.Peer{Node: session.Node(i + 1), Raft: n + ":7401", Peer: n + ":7402", Client: n + ":7400"})
+		}
+	}
+	if w.roll != nil {
+		cfg.Raft.Join = int(cfg.Node) > w.report.Nodes
+		cfg.Clients.DrainTimeout = 5 * time.Second
 	}
 	cfg.ReadOnly = w.readOnly[name]
 	// The network of a killed node is gone, so nothing of its orderly stop gets out. Raft ends after its last dial.

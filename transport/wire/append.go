@@ -65,8 +65,8 @@ func AppendGone(b []byte, cause session.Cause, ids, certificates []byte) []byte 
 	return fields.End(b, start)
 }
 
-// AppendCertificate appends a certificate of a Gone, as [CertificateProto] has it but for the story. Of the story it has
-// what an operator said that ended the session: ends come by the thousand, and a read shows the rest.
+// AppendCertificate appends a certificate of a Gone, as [CertificateProto] has it but for the story. Of that it has
+// what an operator said who ended the session: ends come by the thousand, and a read shows the rest.
 func AppendCertificate(b []byte, c *session.Certificate) []byte {
 	b, start := fields.Begin(b, 3)
 	b = fields.Fixed64(b, 1, uint64(c.ID))

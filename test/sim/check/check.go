@@ -81,6 +81,7 @@ func Check(events []history.Event, b Bounds) Result {
 	elections{j}.check()
 	locals{j}.check()
 	modes{j}.check()
+	members{j}.check()
 	reads{j}.check()
 	entries{j}.check()
 	watches{judge: j}.check()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"holdfast/session"
 	"holdfast/test/sim/history"
 )
 
@@ -46,7 +47,8 @@ func (c elections) check() {
 // the others was well (F4). Two terms would mean that two voters stood, and the second deposed the first (F3).
 func (c elections) replaced(before history.Event, died time.Duration) {
 	till := died + quick
-	if !c.clear(died-unrest, till) || c.well(before.Who, died-unrest, till) < c.quorum {
+	of, same := c.electorate(died-unrest, till)
+	if !same || !c.clear(died-unrest, till) || c.well(of, before.Who, died-unrest, till) < c.quorumOf(of) {
 		return
 	}
 	c.checked("F4")
@@ -87,8 +89,10 @@ func (c elections) oneTerm(before history.Event, died time.Duration, next []hist
 // all connections reset (F1), a minority refused (F2), or a minority ended.
 func (c elections) kept(leader history.Event, s span) {
 	till := s.till + aftermath
-	if till > c.finished || !c.clear(s.from-unrest, till) ||
-		c.endedWithin(leader.Who, s.from-unrest, till) || c.well(leader.Who, s.from-unrest, till)+1 < c.quorum {
+	of, same := c.electorate(s.from-unrest, till)
+	if !same || till > c.finished || !c.clear(s.from-unrest, till) ||
+		c.endedWithin(leader.Who, s.from-unrest, till) ||
+		c.well(of, leader.Who, s.from-unrest, till)+1 < c.quorumOf(of) {
 		return
 	}
 	rule := "F1"
@@ -96,7 +100,7 @@ func (c elections) kept(leader history.Event, s span) {
 	case c.refusing(leader.Who, s.from, s.till):
 		rule = "F2"
 	case c.resetting(leader.Who, s.from, s.till):
-	case c.well(leader.Who, s.from, s.till)+1 < len(c.names):
+	case c.well(of, leader.Who, s.from, s.till)+1 < c.size(of):
 		rule = "F4 follower"
 	default:
 		return
@@ -136,11 +140,28 @@ func (c elections) clear(from, till time.Duration) bool {
 	return !slices.ContainsFunc(c.disturbed, func(s span) bool { return !s.clean && s.overlaps(from, till) })
 }
 
-// well returns how many nodes, without the leader, ran all the time between two moments while no dial between them and
-// the leader was refused.
-func (c elections) well(leader string, from, till time.Duration) (n int) {
-	for _, name := range c.names {
-		if name != leader && c.runs(name, from) && !c.refused(name, leader, from, till) &&
+// size returns the number of voters, or of all nodes if the voters are not known. quorumOf is for voters of whom a
+// quorum is needed.
+func (c elections) size(of []session.Node) int {
+	if of == nil {
+		return len(c.names)
+	}
+	return len(of)
+}
+
+func (c elections) quorumOf(of []session.Node) int {
+	if of == nil {
+		return c.quorum
+	}
+	return len(of)/2 + 1
+}
+
+// well returns how many of the voters, without the leader, ran all the time between two moments while no dial between
+// them and the leader was refused.
+func (c elections) well(of []session.Node, leader string, from, till time.Duration) (n int) {
+	for node, name := range c.names {
+		votes := of == nil || slices.Contains(of, node)
+		if name != leader && votes && c.runs(name, from) && !c.refused(name, leader, from, till) &&
 			!c.endedWithin(name, from, till) && !c.startedWithin(name, from, till) && !c.stood(name, from, till) {
 			n++
 		}

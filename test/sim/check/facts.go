@@ -20,6 +20,8 @@ type facts struct {
 	tellings
 	ledgers
 	frosts
+	// membership is what operators wanted of the members, and were shown of them.
+	membership []history.Event
 }
 
 // clients is what is known of clients beyond their sessions.
@@ -103,10 +105,7 @@ func newFacts(b Bounds) *facts {
 
 // note files one event. It judges only what the files cannot hold.
 func (f *facts) note(e history.Event, v *verdict) {
-	f.answers.note(e)
-	f.tellings.note(e)
-	f.ledgers.note(e)
-	f.frosts.note(e)
+	f.file(e)
 	switch e.Kind {
 	case history.FaultBegan:
 		f.beginFault(e)
@@ -132,8 +131,6 @@ func (f *facts) note(e history.Event, v *verdict) {
 		f.decisions++
 		l := f.life(e.ID)
 		l.decided = append(l.decided, e)
-	case history.Killed, history.Extended, history.Kept:
-		f.life(e.ID).act(e)
 	case history.TookOver, history.Froze:
 		f.clients.note(e)
 	case history.Opened, history.Resumed, history.Touched, history.Promised, history.CloseAsked, history.Closed,
@@ -147,13 +144,30 @@ func (f *facts) note(e history.Event, v *verdict) {
 	case history.Wrote, history.WriteLost, history.Looked:
 		f.entries = append(f.entries, e)
 	case history.Digest, history.Wants, history.Shown, // replicas and liveness look for these, answers has filed Shown
-		history.Frosted, history.Thawed: // frosts has filed them
+		history.Frosted, history.Thawed, history.Killed, history.Extended, history.Kept, history.Configured,
+		history.Wanted, history.Changed, history.Listed: // file has filed them
 	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold, history.Viewed, history.Mirrored,
 		history.TreeGrew, history.Called, history.Found, history.Committed, // tellings and ledgers have filed them
 		history.Awaits, history.Granted, history.Forgoes, history.Works, history.Rests, history.Cedes, history.Stored,
 		history.Fenced, history.Vouched, history.Lined, history.Broke, history.Used: // answers has filed them
 	}
 	f.lagging(e, v)
+}
+
+// file files what is filed by its kind, and what operators did.
+func (f *facts) file(e history.Event) {
+	f.answers.note(e)
+	f.tellings.note(e)
+	f.ledgers.note(e)
+	f.frosts.note(e)
+	switch e.Kind { //nolint:exhaustive // the others are filed elsewhere
+	case history.Configured:
+		f.configure(e)
+	case history.Wanted, history.Changed, history.Listed:
+		f.membership = append(f.membership, e)
+	case history.Killed, history.Extended, history.Kept:
+		f.life(e.ID).act(e)
+	}
 }
 
 // lagging counts reads that a node refused because it had not applied what the client had seen (N4).

@@ -77,10 +77,8 @@ func (c late) lateInTerm(l *life) {
 	from, name, lost := c.situation(t, made.Node, voice, first.At, l.timeout)
 	by := from + l.extension() + c.credit(made.Node, from, first.At) + c.bounds.ExpiryInterval +
 		t.slowest(made.Node, from, first.At) + c.bounds.Commit
-	if kept := c.released(l); kept > 0 {
-		if late := behind(kept, c.bounds.ExpiryInterval+t.slowest(made.Node, kept, first.At)+c.bounds.Commit); late > by {
-			by, name = late, "kept"
-		}
+	if late := c.kept(l, t, made.Node, first.At); late > by {
+		by, name = late, "kept"
 	}
 	if c.heardInTime(t, made.Node, lost, from, max(by, first.At)) {
 		c.checked("I2 " + name)
@@ -102,6 +100,15 @@ func (c late) lateInTerm(l *life) {
 				last.At.Seconds())
 		}
 	}
+}
+
+// kept returns by when a session that an operator has extended must be decided on, 0 for another.
+func (c late) kept(l *life, t *term, owner session.Node, decided time.Duration) time.Duration {
+	over := c.released(l)
+	if over == 0 {
+		return 0
+	}
+	return behind(over, c.bounds.ExpiryInterval+t.slowest(owner, over, decided)+c.bounds.Commit)
 }
 
 // behind returns a moment and a time behind it.

@@ -20,6 +20,8 @@ type term struct {
 	// The tracker's clock began after began, when its node applied an entry of the term (R5; 0 if not known). It began
 	// not after first, when the first heartbeat was sent.
 	began, first time.Duration
+	// voters are those of the newest configuration that its leader found, nil if that is not known.
+	voters []session.Node
 	// heard are the answers of each node, in the order of time.
 	heard map[session.Node][]hearing
 	// turns are the moments at which a newer round may have become good: the oldest answer of the newest quorum became
@@ -58,6 +60,63 @@ type leaders struct {
 	good []time.Duration
 	// decisions is the number of decisions that a session expires.
 	decisions int
+	// rosters are the configurations that leaders found, in the order of time.
+	rosters []history.Event
+}
+
+// votersOf returns the voters of a configuration.
+func votersOf(e history.Event) (all []session.Node) {
+	for _, m := range e.Members {
+		if m.Voter {
+			all = append(all, m.Node)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// configure files the configuration that a leader found. With other voters a round may have become good.
+func (s *leaders) configure(e history.Event) {
+	s.rosters = append(s.rosters, e)
+	t := s.terms[e.Term]
+	if t == nil || t.leader != e.Who {
+		return
+	}
+	before := t.complete(s.quorum)
+	t.voters = votersOf(e)
+	t.turn(e.At, before, t.complete(s.quorum))
+}
+
+// voters returns those of the newest configuration that a term's leader has found, nil if that is not known.
+func (s *leaders) voters(who string, number uint64) []session.Node {
+	for _, e := range slices.Backward(s.rosters) {
+		if e.Term == number && e.Who == who {
+			return votersOf(e)
+		}
+	}
+	return nil
+}
+
+// electorate returns the voters from one moment to another, nil if they are not known. It reports false if a leader
+// found others meanwhile.
+func (s *leaders) electorate(from, till time.Duration) (voters []session.Node, same bool) {
+	for _, e := range s.rosters {
+		now := votersOf(e)
+		if e.At > from && e.At <= till && !slices.Equal(now, voters) {
+			return nil, false
+		}
+		if e.At <= from {
+			voters = now
+		}
+	}
+	return voters, true
+}
+
+// turn notes that a newer round may have become good.
+func (t *term) turn(at, before, newest time.Duration) {
+	if newest > before {
+		t.turns, t.took = append(t.turns, at), append(t.took, at-newest)
+	}
 }
 
 // begin files the first entry of a term that a node applied.
@@ -86,7 +145,7 @@ func (s *leaders) listen(e history.Event) (other string) {
 	if t == nil {
 		t = &term{
 			number: e.Term, leader: e.Who, first: e.Asked, heard: make(map[session.Node][]hearing),
-			began: s.began[processTerm{e.Who, e.Term}],
+			began: s.began[processTerm{e.Who, e.Term}], voters: s.voters(e.Who, e.Term),
 		}
 		s.terms[e.Term] = t
 	}
@@ -96,9 +155,7 @@ func (s *leaders) listen(e history.Event) (other string) {
 	before := t.complete(s.quorum)
 	t.first = min(t.first, e.Asked)
 	t.heard[e.Node] = append(t.heard[e.Node], hearing{e.Asked, e.At})
-	if newest := t.complete(s.quorum); newest > before {
-		t.turns, t.took = append(t.turns, e.At), append(t.took, e.At-newest)
-	}
+	t.turn(e.At, before, t.complete(s.quorum))
 	return ""
 }
 
@@ -112,11 +169,16 @@ func (s *leaders) settleTerms() {
 }
 
 // complete returns the newest moment such that a quorum has answered heartbeats sent at or after it; negative if there
-// is none.
+// is none. Where the voters are known, they alone count, and quorum does not.
 func (t *term) complete(quorum int) time.Duration {
 	newest := make([]time.Duration, 0, len(t.heard))
-	for _, h := range t.heard {
-		newest = append(newest, h[len(h)-1].sent)
+	for node, h := range t.heard {
+		if t.voters == nil || slices.Contains(t.voters, node) {
+			newest = append(newest, h[len(h)-1].sent)
+		}
+	}
+	if t.voters != nil {
+		quorum = len(t.voters)/2 + 1
 	}
 	if quorum == 0 || len(newest) < quorum {
 		return -1

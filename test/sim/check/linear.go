@@ -204,25 +204,32 @@ func attachment(o porcupine.Operation) uint64 {
 	return o.Input.(deed).attachment //nolint:errcheck // operations made it
 }
 
+// callOf returns when an end was asked for. An expiry has no request. A close has a request among the attempts, and a
+// kill is an operator's.
+func (l *life) callOf(end *history.Event) (call time.Duration) {
+	switch end.Cause {
+	case session.CauseClosed:
+		call = end.At
+		for _, a := range l.attempts {
+			if a.Attachment <= end.Attachment {
+				call = min(call, a.Asked)
+			}
+		}
+	case session.CauseKilled:
+		if k, ok := l.bidding(end); ok {
+			call = k.Asked
+		}
+	case session.CauseExpired:
+	}
+	return call
+}
+
 // endings adds the end, and the answers about ends and moves. Once a session was moved or has ended, this stays true.
 // So an answer that fits at any time since the request also fits when the client was told, and the search need not look
 // for a place.
 func (l *life) endings(add func(d deed, call, answer time.Duration)) {
 	if e := l.end; e != nil {
-		// An expiry has no request. A close has a request among the attempts.
-		call := time.Duration(0)
-		if e.Cause == session.CauseClosed {
-			call = e.At
-			for _, a := range l.attempts {
-				if a.Attachment <= e.Attachment {
-					call = min(call, a.Asked)
-				}
-			}
-		}
-		if k, ok := l.acts.bidding(e); ok && e.Cause == session.CauseKilled {
-			call = k.Asked
-		}
-		add(deed{kind: doEnd, attachment: e.Attachment, cause: e.Cause}, call, e.At)
+		add(deed{kind: doEnd, attachment: e.Attachment, cause: e.Cause}, l.callOf(e), e.At)
 	}
 	for _, x := range l.closes {
 		add(deed{kind: toldClosed, attachment: x.Attachment, cause: session.CauseClosed}, x.At, x.At)

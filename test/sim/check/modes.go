@@ -59,7 +59,7 @@ func (c modes) calmMode(e history.Event) {
 	switch who := c.names[e.State.Node]; {
 	case !c.mayRead[who]:
 		c.misled(e, "N1", "%s is read-only, and its setting is off", who)
-	case calm:
+	case calm && !members(c).leaves(e.State.Node, e.At):
 		c.misled(e, "N1", "%s is read-only in a calm cluster", who)
 	}
 }

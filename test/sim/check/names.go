@@ -93,6 +93,7 @@ func RareNamesWithout(some []string) []string {
 func rareNames() []string {
 	return []string{
 		"I1 thaw", "I2 thawed", "Y3 state", "Y3 leader", "Y3 local",
+		"J1 member", "J2 voter", "J3 gone", "J3 serves", "J5", "R3 voters",
 		"Y1", "Y1 done", "Y1 gone", "Y1 told", "Y4", "Y4 state", "Y4 leader", "I2 kept",
 		"I14 one-shot came back veiled",
 		"I2 owner lost", "I2 owner restarted", "I2 owner stalled", "I2 local stalled", "E5 local token",

@@ -47,19 +47,28 @@ func begin(lasting context.Context, f Fault, c Cluster) *broken {
 		return dawdle(f, c, f.one(c, nodes))
 	case Cross:
 		return cross(f, c, f.one(c, nodes))
+	case Drain, Freeze, EndSessions, Extend:
+		return beginWork(lasting, f, c, f.one(c, nodes))
+	case Add, Demote, Remove, Transfer:
+		return change(f, c, f.one(c, nodes))
+	case ResetLeader, RefuseDials, Blink, Rivals:
+		return beginSuccession(lasting, f, c, nodes)
+	}
+	return nil
+}
+
+// beginWork begins what an operator does but for changes of members.
+func beginWork(lasting context.Context, f Fault, c Cluster, one string) *broken {
+	switch f.Kind { //nolint:exhaustive // begin handles the other kinds
 	case Drain:
-		one := f.one(c, nodes)
 		return &broken{one, "drain " + one, c.Drain(one)}
 	case Freeze:
 		return freeze(f, c)
 	case EndSessions:
 		return meanwhile("have an operator end sessions", func() int { return c.EndSessions(lasting, f.Size) })
-	case Extend:
+	default:
 		return meanwhile("have an operator extend sessions", func() int { return c.Extend(lasting, f.Size) })
-	case ResetLeader, RefuseDials, Blink, Rivals:
-		return beginSuccession(lasting, f, c, nodes)
 	}
-	return nil
 }
 
 // one returns the node that a fault of one node affects.

@@ -263,7 +263,8 @@ func TestRunHealsAll(t *testing.T) {
 			Run(ctx, c, c, Plan(rand.New(rand.NewPCG(7, 7)), shape(300)), Links(rand.New(rand.NewPCG(7, 7)), 5),
 				Stutter(rand.New(rand.NewPCG(7, 7)), 5), Successions(rand.New(rand.NewPCG(7, 7)), 5),
 				Lags(rand.New(rand.NewPCG(7, 7)), 5), Crossings(rand.New(rand.NewPCG(7, 7)), 5),
-				Orders(rand.New(rand.NewPCG(7, 7)), 5), acts)
+				Orders(rand.New(rand.NewPCG(7, 7)), 5), acts,
+				Changes(rand.New(rand.NewPCG(7, 7)), 5))
 			for what, left := range map[string]bool{
 				"cuts": positive(c.cuts), "pauses": positive(c.paused), "broken disks or clocks": positive(c.broken),
 			} {
@@ -311,7 +312,7 @@ func (c *cluster) complete(t *testing.T) {
 	for _, what := range []string{
 		"choke n4:7402", "reset", "stop", "hand over", "slow", "full", "failing", "hung", "tear", "age", "empty",
 		"clock back", "clock forward", "flood", "double", "stand", "refuse", "dawdle", "cross", "near",
-		"end sessions", "extend",
+		"end sessions", "extend", "add", "demote", "remove", "transfer",
 	} {
 		if c.did[what] == 0 {
 			t.Errorf("the cluster was never asked for %s", what)

@@ -115,10 +115,19 @@ const (
 	EndSessions
 	// Extend has an operator keep sessions for a time, or no longer, again and again.
 	Extend
+
+	// Add has a new node start on an empty disk, and an operator add it: as an observer, or for a vote.
+	Add
+	// Demote has an operator take a member's vote, and give it back.
+	Demote
+	// Remove has an operator remove a member for good. Its process ends some time later.
+	Remove
+	// Transfer has an operator transfer leadership to a member.
+	Transfer
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return kindsFrom(Isolate, Extend) }
+func Kinds() []Kind { return kindsFrom(Isolate, Transfer) }
 
 // planned returns the kinds that Plan deals, links those that Links deals, successions those that Successions deals.
 func planned() []Kind { return kindsFrom(Isolate, StickClient) }
@@ -160,6 +169,7 @@ func (k Kind) String() string {
 		"deaf client",
 		"hiccups", "reset leader", "refused dials", "blink", "rivals", "slow apply", "crossed streams",
 		"drain", "freeze", "end sessions", "extend sessions",
+		"add member", "demote member", "remove member", "transfer leadership",
 	}
 	if int(k) >= len(names) {
 		k = 0

@@ -21,6 +21,72 @@ func (c *cluster) Freeze(time.Duration) func() bool {
 func (c *cluster) EndSessions(context.Context, float64) int { c.count("end sessions"); return 1 }
 func (c *cluster) Extend(context.Context, float64) int      { c.count("extend"); return 1 }
 
+func (c *cluster) Add(bool) (string, func() bool) {
+	c.with(func() { c.broken["members"]++; c.did["add"]++ })
+	return "n6", c.changed
+}
+
+func (c *cluster) Demote(n string) (string, func() bool) {
+	c.with(func() { c.broken["members"]++; c.did["demote"]++ })
+	return n, c.changed
+}
+
+func (c *cluster) Remove(n string, _ float64) (string, func() bool) {
+	c.with(func() { c.broken["members"]++; c.did["remove"]++ })
+	return n, c.changed
+}
+
+func (c *cluster) Transfer(string) func() bool {
+	c.with(func() { c.broken["members"]++; c.did["transfer"]++ })
+	return c.changed
+}
+
+func (c *cluster) changed() bool { c.with(func() { c.broken["members"]-- }); return true }
+
+// TestChanges shows that a plan of changes follows the seed, and never removes more nodes than it has added.
+func TestChanges(t *testing.T) {
+	plan := func(seed uint64) []Fault { return Changes(rand.New(rand.NewPCG(seed, 0)), 5) }
+	if !reflect.DeepEqual(plan(1), plan(1)) || reflect.DeepEqual(plan(1), plan(2)) {
+		t.Error("plans do not depend on the seed alone")
+	}
+	overlap := false
+	for seed := range uint64(20) {
+		more := 0
+		for _, f := range plan(seed) {
+			overlap = overlap || f.Overlaps
+			if f.Kind == Add {
+				more++
+			}
+			if f.Kind == Remove {
+				more--
+			}
+			if more < 0 {
+				t.Fatalf("seed %d removes a node before it adds one: %v", seed, plan(seed))
+			}
+		}
+	}
+	if !overlap {
+		t.Error("leadership is never transferred in the middle of a change")
+	}
+}
+
+// A change that cannot be made now is no fault.
+func TestNothingToChange(t *testing.T) {
+	c := &fixed{newCluster()}
+	for _, k := range []Kind{Add, Demote, Remove} {
+		if b := begin(t.Context(), Fault{Kind: k, Nodes: []int{0, 1, 2, 3, 4}}, c); b != nil {
+			t.Errorf("%s: %+v", k, b)
+		}
+	}
+}
+
+// fixed is a cluster whose members cannot be changed now.
+type fixed struct{ *cluster }
+
+func (*fixed) Add(bool) (string, func() bool)               { return "", nil }
+func (*fixed) Demote(string) (string, func() bool)          { return "", nil }
+func (*fixed) Remove(string, float64) (string, func() bool) { return "", nil }
+
 // TestActs shows that a plan of an operator's acts follows the seed, and that a freeze comes while extensions last.
 func TestActs(t *testing.T) {
 	plans := func(seed uint64) [2][]Fault {

@@ -101,6 +101,19 @@ type Operator interface {
 	// many times that was done.
 	EndSessions(ctx context.Context, size float64) int
 	Extend(ctx context.Context, size float64) int
+	Registrar
+}
+
+// Registrar is who changes the members of a cluster. An empty name says that nothing is to be changed now. A returned
+// done waits until the change has come about, and reports whether it did.
+type Registrar interface {
+	// Add starts a new node and adds it, for a vote if promote is set.
+	Add(promote bool) (node string, done func() bool)
+	// Demote takes a member's vote; its end gives it back. Remove removes a member, which ends some time later, the later
+	// the larger size is. They take another member if this one is none, or must stay.
+	Demote(node string) (demoted string, done func() bool)
+	Remove(node string, size float64) (removed string, done func() bool)
+	Transfer(node string) (done func() bool)
 }
 
 // Cluster is the target of faults. Its methods are called from several goroutines.

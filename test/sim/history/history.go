@@ -174,6 +174,14 @@ const (
 	// Kept: node Who has applied the entry at Index, after which it keeps session ID until the log clock reads Until, for
 	// Timeout from then; 0 for no longer (Y4). Dawdles is set.
 	Kept
+	// Configured: the tracker of the leader Who of Term finds Members in Raft's newest configuration.
+	Configured
+	// Wanted: an operator asks for the first time to have the node Who, of the number Node, "added", "removed" or a
+	// "voter", as Text says. Changed: an operator was told that it is "added" or "removed", or is an "observer".
+	Wanted
+	Changed
+	// Listed: an operator was shown the leader's list of Members. Asked is when it was sent.
+	Listed
 )
 
 // String returns the kind in words.
@@ -192,6 +200,7 @@ func (k Kind) String() string {
 		"awaits", "was granted", "forgoes", "works", "rests", "cedes", "stored", "fenced", "vouched", "lined",
 		"broke", "froze", "has used", "is frozen", "is thawed",
 		"has killed", "has extended", "keeps",
+		"leads members", "is wanted to be", "has become", "was shown members",
 	}
 	if int(k) >= len(names) {
 		k = 0
@@ -274,8 +283,10 @@ type Event struct {
 	Claim *Claim
 	Use   *Use
 	// Act is set on Killed and Extended.
-	Act  *Act
-	Text string
+	Act *Act
+	// Members are set on Configured and Listed.
+	Members []session.Member
+	Text    string
 }
 
 // Line returns an event as one line.

@@ -11,17 +11,17 @@ import (
 
 func TestKindsHaveNames(t *testing.T) {
 	seen := make(map[string]Kind)
-	for k := Opened; k <= Kept; k++ {
+	for k := Opened; k <= Listed; k++ {
 		name := k.String()
 		if other, taken := seen[name]; taken || name == "?" {
 			t.Errorf("kind %d is called %q, as is %d", k, name, other)
 		}
 		seen[name] = k
 	}
-	if got := Kept.String(); got != "keeps" {
+	if got := Listed.String(); got != "was shown members" {
 		t.Errorf("the last kind is called %q", got)
 	}
-	if got := (Kept + 1).String(); got != "?" {
+	if got := (Listed + 1).String(); got != "?" {
 		t.Errorf("a kind there is none of is called %q", got)
 	}
 }

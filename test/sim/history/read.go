@@ -59,6 +59,12 @@ func told(e Event) string {
 	if e.Claim != nil {
 		text += e.Claim.String()
 	}
+	for _, m := range e.Members {
+		text += fmt.Sprintf(" %d", m.Node)
+		if m.Voter {
+			text += "v"
+		}
+	}
 	if e.Act != nil {
 		text += e.Act.String()
 	}
