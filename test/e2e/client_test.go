@@ -171,8 +171,9 @@ func TestTokenStolen(t *testing.T) {
 	l.awaitOwners(healWithin, []*account{holds}, c.all()...)
 }
 
-// steal resumes the session with the token of its open; the refusal tells the present attachment (M1). It is not cut off
-// when the fight is over: a theft that nobody waits for may still be applied, and take the session from its last holder.
+// steal resumes the session with the token of its open; the refusal tells the present attachment (M1). It is not cut
+// off when the fight is over: a theft that nobody waits for may still be applied, and take the session from its last
+// holder.
 func (l *ledger) steal(thief *client.Client, token session.Token) (*client.Session, error) {
 	ctx, cancel := context.WithTimeout(l.c.t.Context(), healWithin)
 	defer cancel()
