@@ -119,8 +119,11 @@ func TestRoundsAreJudgedByTheVoters(t *testing.T) {
 		nodes   []session.Node
 		stands  bool
 	}{
-		{"ABC", []session.Node{1, 2}, false}, {"ABcd", []session.Node{1, 3, 4}, true},
-		{"ABCDE", []session.Node{1, 2}, true}, {"ABcde", []session.Node{1, 2}, false}, {"Abc", []session.Node{1}, false},
+		{"ABC", []session.Node{1, 2}, false},
+		{"ABcd", []session.Node{1, 3, 4}, true},
+		{"ABCDE", []session.Node{1, 2}, true},
+		{"ABcde", []session.Node{1, 2}, false},
+		{"Abc", []session.Node{1}, false},
 	} {
 		if got := stood(tt.members, tt.nodes...); (got > 9*second/2) != tt.stands {
 			t.Errorf("of %s %v answer, and the clock stands for %v", tt.members, tt.nodes, got)
