@@ -47,7 +47,10 @@ const storiesShown, linesShown = 3, 40
 func (w *world) judge(plan []faults.Fault) {
 	w.t.Helper()
 	events := w.record.Events()
-	r := check.Check(events, bounds(w.report.Nodes))
+	b := bounds(w.report.Nodes)
+	changes, _ := w.keepsToTell()
+	b.Keeps = changes == 0
+	r := check.Check(events, b)
 	w.report.lived(w.record.Now(), events, r)
 	w.report.count(stats.Installed, w.logs.count("Installed remote snapshot"))
 	told := make(map[session.ID]bool)

@@ -20,6 +20,8 @@ const keptLines = 20_000
 // making the text costs more than all the rest.
 type logs struct {
 	level hclog.Level
+	// on, when set, is called with each line, also with those that are not kept. Set before any line comes.
+	on func(name, text string)
 
 	mu    sync.Mutex
 	lines []line // guarded by mu
@@ -106,6 +108,9 @@ type logger struct {
 }
 
 func (l *logger) Log(level hclog.Level, msg string, args ...any) {
+	if l.logs.on != nil {
+		l.logs.on(l.name, msg)
+	}
 	if level < l.logs.level {
 		return
 	}

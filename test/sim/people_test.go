@@ -66,7 +66,7 @@ func (w *world) population() *population {
 	p.wanderers = append(p.wanderers, w.wanderer("w1"))
 	if w.watched {
 		p.gardeners = append(p.gardeners, w.gardener("x1"))
-		p.watchers = append(p.watchers, w.watcher("o1", true), w.watcher("o2", false))
+		p.watchers = append(p.watchers, w.watcher(knownWatcher, true), w.watcher(otherWatcher, false))
 		p.streamers = append(p.streamers, w.streamer("o3"))
 	}
 	if w.contested() {

@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"strings"
+
 	"holdfast/test/sim/check"
+	"holdfast/test/sim/history"
 	"holdfast/tree"
 )
 
@@ -59,5 +62,19 @@ func (x *gardener) veil(data []byte) []tree.Op {
 		return []tree.Op{list()}
 	default:
 		return []tree.Op{set}
+	}
+}
+
+// strays records what the SDK of a watcher, and Raft, tell of what ends a connection's watches. Their lines are all that
+// they say about it.
+func (w *world) strays(name, text string) {
+	who, isClient := strings.CutSuffix(name, ".client")
+	switch text {
+	case "connected", "connected to a read-only node", "connection lost", "looking for another node":
+		if isClient && (who == knownWatcher || who == otherWatcher) {
+			w.record.Add(history.Event{Kind: history.Strayed, Who: who, Text: text})
+		}
+	case "Installed remote snapshot":
+		w.record.Add(history.Event{Kind: history.Strayed, Text: name + ": " + text})
 	}
 }

@@ -28,7 +28,7 @@ type watcher struct {
 }
 
 // knownWatcher is the watcher that lists may name; nobody knows the others.
-const knownWatcher = "o1"
+const knownWatcher, otherWatcher = "o1", "o2"
 
 func (w *world) watcher(name string, holds bool) *watcher {
 	x := &watcher{holds: holds, last: make(chan struct{}), done: make(chan struct{})}

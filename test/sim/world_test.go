@@ -95,6 +95,7 @@ func newWorld(t *testing.T, r *report) *world {
 		knows:    make(map[session.ID]bool),
 		extended: make(map[session.ID]bool),
 	}
+	w.logs.on = w.strays
 	w.Seed(r.Seed)
 	w.crossings = newCrossings(w.stream("crossings"))
 	slots := r.Nodes

@@ -27,6 +27,8 @@ type Bounds struct {
 	ReadOnlyAfter time.Duration
 	// Serve is how long after the last fault a client may wait to be served.
 	Serve time.Duration
+	// Keeps says that nodes keep so many changes for watches that none falls behind them.
+	Keeps bool
 	// Turn is how long after the last fault a client may wait for what others hold; 0 judges no such wait.
 	Turn time.Duration
 }

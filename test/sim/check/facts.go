@@ -67,6 +67,8 @@ type tellings struct {
 	// tree, and applied what they did to sessions, with their starts. views are reads of the watched part, by clients and
 	// from mirrors.
 	told, grown, applied, views []history.Event
+	// strayed are the moments at which watching clients lost their connections or went on others, "" for all of them.
+	strayed map[string][]time.Duration
 }
 
 // note files what watches were told, and what happened.
@@ -74,6 +76,8 @@ func (t *tellings) note(e history.Event) {
 	switch e.Kind { //nolint:exhaustive // the other kinds are not about watches
 	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold:
 		t.told = append(t.told, e)
+	case history.Strayed:
+		t.strayed[e.Who] = append(t.strayed[e.Who], e.At)
 	case history.TreeGrew:
 		t.grown = append(t.grown, e)
 	case history.NodeStarted, history.AppliedOpen, history.AppliedMove, history.AppliedEnd:
@@ -98,8 +102,9 @@ func newFacts(b Bounds) *facts {
 			interval: b.Interval, quorum: b.Quorum, terms: make(map[uint64]*term),
 			began: make(map[processTerm]time.Duration), trackers: make(map[uint64][]time.Duration),
 		},
-		frosts:  frosts{frosts: make(map[string][]frost)},
-		clients: clients{worldly: make(map[string]bool), takeOvers: make(map[session.ID][]history.Event)},
+		tellings: tellings{strayed: make(map[string][]time.Duration)},
+		frosts:   frosts{frosts: make(map[string][]frost)},
+		clients:  clients{worldly: make(map[string]bool), takeOvers: make(map[session.ID][]history.Event)},
 	}
 }
 
@@ -145,7 +150,7 @@ func (f *facts) note(e history.Event, v *verdict) {
 		f.entries = append(f.entries, e)
 	case history.Digest, history.Wants, history.Shown, // replicas and liveness look for these, answers has filed Shown
 		history.Frosted, history.Thawed, history.Killed, history.Extended, history.Kept, history.Configured,
-		history.Wanted, history.Changed, history.Listed: // file has filed them
+		history.Wanted, history.Changed, history.Listed, history.Strayed: // file has filed them
 	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold, history.Viewed, history.Mirrored,
 		history.TreeGrew, history.Called, history.Found, history.Committed, // tellings and ledgers have filed them
 		history.Awaits, history.Granted, history.Forgoes, history.Works, history.Rests, history.Cedes, history.Stored,

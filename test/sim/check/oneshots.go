@@ -14,7 +14,9 @@ func (c watches) once(w *watch) {
 	spec := w.began.Watched.Specs[0]
 	c.oneShot(w, oneShotRules{
 		mayHear: func(history.Event) bool { return true },
-		owes:    func(after, upTo tree.Stamp) bool { return c.tree.owes(spec, after, upTo) },
+		owes: func(after tree.Stamp, told history.Event) bool {
+			return c.tree.owes(spec, after, told.Watched.Stamp)
+		},
 	})
 }
 
@@ -22,9 +24,9 @@ func (c watches) once(w *watch) {
 type oneShotRules struct {
 	// mayHear reports whether the client may read what it was told.
 	mayHear func(history.Event) bool
-	// owes reports whether the watch must have heard, if it began at one stamp and its client was told of everything up
-	// to another.
-	owes func(after, upTo tree.Stamp) bool
+	// owes reports whether the watch must have heard, if it began at a stamp and its client was told of everything up to
+	// another.
+	owes func(after tree.Stamp, told history.Event) bool
 }
 
 func (c watches) oneShot(w *watch, rules oneShotRules) {
@@ -48,7 +50,7 @@ func (c watches) oneShot(w *watch, rules oneShotRules) {
 			} else if !rules.mayHear(e) {
 				fail("I14", "told of what its client may not read")
 			}
-		case !fired && rules.owes(in, e.Watched.Stamp):
+		case !fired && rules.owes(in, e):
 			fail("I11", "not told by then")
 			fired = true // said once
 		default:

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"holdfast/test/model/plain"
 	"holdfast/test/sim/history"
@@ -24,7 +25,8 @@ type heard struct {
 // came before and later counts for nothing, nor do the lists of a connection that comes back.
 //
 // A one-shot that comes back is judged by the tree that its client comes back to (V4), and so by the list in force
-// there: it may hear of a change that was hidden when it happened, and need not hear of one that is hidden by then. A
+// there: it may hear of a change that was hidden when it happened, and need not hear of one that is hidden by then. If its
+// client has kept its connection, it has heard of each as it happened. A
 // lasting watch of the same client that matches may hear of it too.
 type veils struct {
 	watches
@@ -117,12 +119,18 @@ func (c veils) once(w *watch, allowed []due) {
 			}
 			return true
 		},
-		owes: func(after, upTo tree.Stamp) bool {
-			if !c.tree.owes(spec, after, upTo) {
+		owes: func(after tree.Stamp, told history.Event) bool {
+			upTo, hidden := told.Watched.Stamp, uint64(0)
+			switch {
+			case c.stays(w, told):
+				// It heard as it happened, whatever was hidden later.
+				c.checked("I11 one-shot stays")
+			case !c.tree.owes(spec, after, upTo):
 				return false
+			default:
+				// Wherever its client came back, it could read what changed.
+				hidden = c.hiddenLast(spec.Path, as, upTo)
 			}
-			// Wherever its client came back, it could read what changed.
-			hidden := c.hiddenLast(spec.Path, as, upTo)
 			owed := slices.ContainsFunc(allowed, func(d due) bool {
 				return d.stamp > after && d.stamp <= upTo && d.stamp.Index() > hidden
 			})
@@ -132,6 +140,17 @@ func (c veils) once(w *watch, allowed []due) {
 			return owed
 		},
 	})
+}
+
+// straying is how long before a watch was seen to be in place its client may have gone on another connection.
+const straying = time.Second
+
+// stays reports whether a client had one connection from the beginning of a watch until it was told of everything up to
+// a stamp: nothing came back then. The history tells when clients lose their connections, but not when a node falls
+// behind the changes that it keeps.
+func (c veils) stays(w *watch, told history.Event) bool {
+	left := func(at time.Duration) bool { return at >= w.began.At-straying && at <= told.At }
+	return c.bounds.Keeps && !slices.ContainsFunc(c.strayed[w.began.Who], left) && !slices.ContainsFunc(c.strayed[""], left)
 }
 
 // isDue reports whether an event is due.

@@ -68,7 +68,14 @@ func veil() []history.Event {
 	hears("data", 13, tree.DataChanged, path)
 	// "back" was away when that happened, and comes back when it is hidden again. Its end is hidden as well.
 	begins("back", 11, tree.WatchData, path, nil)
+	h = append(h, history.Event{At: at(moment + 0.5), Kind: history.Strayed, Who: "o1"})
 	add(history.WatchTold, history.Watched{Name: "back", Stamp: end(14)})
+	// "stays" keeps its connection all the while.
+	moment += 2
+	begins("stays", 11, tree.WatchData, path, nil)
+	add(history.WatchTold, history.Watched{Name: "stays", Stamp: end(12)})
+	hears("stays", 13, tree.DataChanged, path)
+	add(history.WatchTold, history.Watched{Name: "stays", Stamp: end(14)})
 	// "late" waits for an entry that it may not read at first, and comes back when it may.
 	begins("late", 10, tree.WatchExists, path, nil)
 	add(history.WatchHeard, history.Watched{
@@ -95,6 +102,7 @@ func TestVeils(t *testing.T) {
 	for _, name := range []string{
 		"I11 veiled", "I13 before veiled", "I14 told veiled", "I14 hidden veiled", "I11 one-shot veiled",
 		"I11 one-shot waits veiled", "I14 one-shot hidden veiled", "I14 one-shot came back veiled",
+		"I11 one-shot stays veiled",
 	} {
 		if good.Checked[name] == 0 {
 			t.Errorf("%s was not put to the test", name)
@@ -135,6 +143,7 @@ func TestVeils(t *testing.T) {
 			h[nth(h, "data", 2)].Watched = &history.Watched{Name: "data", Stamp: end(13)}
 			return h
 		}},
+		{"a one-shot that stays is not told of what is hidden again", "I11", drop("stays", 2)},
 		{"a one-shot comes back before it may read", "I14", func(h events) events {
 			h[nth(h, "late", 1)].Watched.Upper = end(12)
 			return h

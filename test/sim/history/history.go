@@ -182,6 +182,9 @@ const (
 	Changed
 	// Listed: an operator was shown the leader's list of Members. Asked is when it was sent.
 	Listed
+	// Strayed: the watching client Who has lost its connection, or goes on another one, as Text says. Without Who, a node
+	// has installed a snapshot, and its clients' watches went on as after a lost connection.
+	Strayed
 )
 
 // String returns the kind in words.
@@ -201,6 +204,7 @@ func (k Kind) String() string {
 		"broke", "froze", "has used", "is frozen", "is thawed",
 		"has killed", "has extended", "keeps",
 		"leads members", "is wanted to be", "has become", "was shown members",
+		"strays",
 	}
 	if int(k) >= len(names) {
 		k = 0
