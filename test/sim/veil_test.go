@@ -65,8 +65,8 @@ func (x *gardener) veil(data []byte) []tree.Op {
 	}
 }
 
-// strays records what the SDK of a watcher, and Raft, tell of what ends a connection's watches. Their lines are all that
-// they say about it.
+// strays records what the SDK of a watcher, and Raft, tell of what ends a connection's watches. Their lines are all
+// that they say about it.
 func (w *world) strays(name, text string) {
 	who, isClient := strings.CutSuffix(name, ".client")
 	switch text {

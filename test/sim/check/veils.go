@@ -25,8 +25,8 @@ type heard struct {
 // came before and later counts for nothing, nor do the lists of a connection that comes back.
 //
 // A one-shot that comes back is judged by the tree that its client comes back to (V4), and so by the list in force
-// there: it may hear of a change that was hidden when it happened, and need not hear of one that is hidden by then. If its
-// client has kept its connection, it has heard of each as it happened. A
+// there: it may hear of a change that was hidden when it happened, and need not hear of one that is hidden by then. If
+// its client has kept its connection, it has heard of each as it happened. A
 // lasting watch of the same client that matches may hear of it too.
 type veils struct {
 	watches
@@ -150,7 +150,7 @@ const straying = time.Second
 // behind the changes that it keeps.
 func (c veils) stays(w *watch, told history.Event) bool {
 	left := func(at time.Duration) bool { return at >= w.began.At-straying && at <= told.At }
-	return c.bounds.Keeps && !slices.ContainsFunc(c.strayed[w.began.Who], left) && !slices.ContainsFunc(c.strayed[""], left)
+	return c.bounds.Keeps && !slices.ContainsFunc(slices.Concat(c.strayed[w.began.Who], c.strayed[""]), left)
 }
 
 // isDue reports whether an event is due.
