@@ -110,34 +110,3 @@ func (c *Client) Deaths(ctx context.Context, o DeathOptions) (DeathPage, error) 
 	page.State = state
 	return page, nil
 }
-
-// Kill ends sessions, whoever has them, and returns what became of each, in their order. It is for operators: it needs
-// no token. ids are 1 to [session.MaxKill]; why is kept in their certificates. It ends local sessions only at the node
-// that answers. After an error some of them may have ended; a repeat is safe, because ids are never reused. The error
-// is [session.ErrLevel] below the feature level that has this. Safe for concurrent use.
-func (c *Client) Kill(ctx context.Context, ids []session.ID, why string) ([]session.Killed, error) {
-	request := &holdfastv1.KillSessionsRequest{Ids: make([]uint64, len(ids)), Why: why}
-	for i, id := range ids {
-		request.Ids[i] = uint64(id)
-	}
-	var answer *holdfastv1.KillSessionsResponse
-	err := c.nodes.Any(ctx, func(ctx context.Context, cc *grpc.ClientConn) (err error) {
-		answer, err = holdfastv1.NewAdminServiceClient(cc).KillSessions(ctx, request)
-		return err
-	})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("kill sessions: %w", err)
-	case len(answer.GetResults()) != len(ids):
-		return nil, fmt.Errorf("kill sessions: got %d results for %d sessions", len(answer.GetResults()), len(ids))
-	}
-	killed := make([]session.Killed, len(ids))
-	for i, p := range answer.GetResults() {
-		killed[i].Index = p.GetIndex()
-		if p.GetError() != nil {
-			killed[i].Err = wire.FromDetail(p.GetError(), "")
-		}
-	}
-	c.seen.note(answer.GetState().GetIndex())
-	return killed, nil
-}

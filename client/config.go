@@ -52,6 +52,8 @@ type Config struct {
 	// addresses of all members of the cluster from the node that serves it, and again from time to time. It tries them
 	// after the Endpoints when its node is lost. So a client that was given one endpoint survives the death of that
 	// node. Learnt addresses that this client cannot reach, such as names inside of a container network, cost it little.
+	// Calls that only one node can answer go to that node all the same: [Client.Kill] of its local sessions,
+	// [ConnectionOf] and [SessionsOf].
 	OnlyEndpoints bool
 	// Dial connects to an address; nil is TCP. It must be safe for concurrent use.
 	Dial func(ctx context.Context, address string) (net.Conn, error)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,9 +16,6 @@ import (
 // MaxListedConnections is the largest [ConnectionOptions].Limit.
 const MaxListedConnections = 1000
 
-// maxSessionIDs is the largest [ConnectionOptions].SessionIDs.
-const maxSessionIDs = 100
-
 // ConnectionOptions says which connections of a node to list: those that match all fields that are set.
 type ConnectionOptions struct {
 	// Limit is how many connections, the busiest first, 1 to [MaxListedConnections]; 0 is 100.
@@ -27,7 +25,7 @@ type ConnectionOptions struct {
 	// Principal keeps the connections of a caller whose name contains this text, or one of whose principals does. Upper
 	// and lower case differ; empty is any.
 	Principal string
-	// SessionIDs is how many ids of its sessions each connection comes with, at most 100.
+	// SessionIDs is how many ids of its sessions each connection comes with: for all of Limit, at most 100,000.
 	SessionIDs int
 }
 
@@ -70,9 +68,9 @@ func (c *Client) Connections(ctx context.Context, endpoint string, o ConnectionO
 		return ConnectionList{}, fmt.Errorf("list connections: %w",
 			&session.FieldError{Field: "limit", Limit: fmt.Sprintf("0 to %d", MaxListedConnections)})
 	}
-	if o.SessionIDs < 0 || o.SessionIDs > maxSessionIDs {
+	if most := maxIDs / cmp.Or(o.Limit, 100); o.SessionIDs < 0 || o.SessionIDs > most {
 		return ConnectionList{}, fmt.Errorf("list connections: %w",
-			&session.FieldError{Field: "session_ids", Limit: fmt.Sprintf("0 to %d", maxSessionIDs)})
+			&session.FieldError{Field: "session_ids", Limit: fmt.Sprintf("0 to %d", most)})
 	}
 	var answer *holdfastv1.ListConnectionsResponse
 	err := c.nodes.At(ctx, endpoint, func(ctx context.Context, cc *grpc.ClientConn) (err error) {

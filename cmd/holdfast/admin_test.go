@@ -257,7 +257,15 @@ func TestSessionKill(t *testing.T) {
 		t.Errorf("a session that is being closed: %d, %d kills, %q, %q", code, count(), stdout, stderr)
 	}
 	for _, wrong := range [][]string{
-		{}, {"x"}, {livingID.String(), "--label", "a=b"}, {"--label", "a=b", "--scope", "x"}, {"--principal-of", "x"},
+		{},
+		{"x"},
+		{livingID.String(), "--label", "a=b"},
+		{"--label", "a=b", "--scope", "x"},
+		{"--principal-of", "x"},
+		{"--principal", "worker", "--label", "a=b"},
+		{livingID.String(), "--principal", "worker"},
+		{"--principal", "worker", "--scope", "local"},
+		{"--principal", "worker", "--owner", "1"},
 	} {
 		if code, _, _ := execute(t, "", append([]string{"session", "kill"}, wrong...)...); code != exitUsage {
 			t.Errorf("%v: exit code %d", wrong, code)
@@ -279,5 +287,45 @@ func TestSessionKillInBatches(t *testing.T) {
 	}
 	if len(o.kills) != 2 || len(o.kills[0].GetIds()) != session.MaxKill {
 		t.Errorf("%d requests", len(o.kills))
+	}
+}
+
+// The sessions of a caller are listed, and ended after the answer yes. Members that do not answer are named, and
+// sessions of a caller who only says who it is stay.
+func TestSessionKillByPrincipal(t *testing.T) {
+	o := startOperated(t)
+	o.alone = true
+	of := func(stdin, principal string, more ...string) (code int, stdout, stderr string) {
+		t.Helper()
+		return execute(t, stdin, append([]string{"session", "kill", "--principal", principal}, more...)...)
+	}
+	code, stdout, _ := of("", "worker", "--dry-run")
+	each(t, stdout, livingID.String(), "1 sessions would be killed")
+	if code != exitDone || len(o.kills) != 0 {
+		t.Errorf("dry run: exit code %d, %d kills", code, len(o.kills))
+	}
+	if refused, _, stderr := of("no\n", "worker"); refused != exitFailed || !strings.Contains(stderr, "End 1 sessions?") ||
+		len(o.kills) != 0 {
+		t.Errorf("not confirmed: exit code %d, %d kills, %s", refused, len(o.kills), stderr)
+	}
+	for _, none := range []string{"work", "\x1b[31mred", "ip:10.0.0"} {
+		done, said, stderr := of("", none, "--yes")
+		if done != exitDone || !strings.Contains(said, "0 sessions would be killed") || len(o.kills) != 0 {
+			t.Errorf("%q: exit code %d, %s, %s", none, done, said, stderr)
+		}
+		if claims := none == "\x1b[31mred"; strings.Contains(stderr, "nothing proves it") != claims {
+			t.Errorf("%q: %s", none, stderr)
+		}
+	}
+	code, stdout, _ = of("yes\n", "x509:CN=w")
+	if code != exitDone || !strings.Contains(stdout, "1 of 1 sessions killed") || len(o.kills) != 1 {
+		t.Errorf("exit code %d, %d kills, %s", code, len(o.kills), stdout)
+	}
+	o.mu.Lock()
+	o.alone = false // now the members are elsewhere
+	o.mu.Unlock()
+	code, _, stderr := of("", "worker", "--yes", "--call-timeout", "300ms")
+	if code == exitDone || !strings.Contains(stderr, "not all nodes answered") && !strings.Contains(stderr, "deadline") {
+		t.Errorf("members that do not answer: exit code %d, %s", code, stderr)
 	}
 }

@@ -29,6 +29,7 @@ func (n *fakeNode) ListConnections(_ context.Context,
 			Address: "10.0.0.1:4000", Protocol: holdfastv1.Protocol_PROTOCOL_GRPC, Name: "worker", Verified: true,
 			Principals: []string{"ip:10.0.0.1", "x509:CN=w"}, Since: timestamppb.New(session.Epoch()), Sessions: 1,
 			Watches: 2, Requests: 30, RequestsPerSecond: 4.25, RateOver: durationpb.New(5 * time.Second), UnsentBytes: 2048,
+			SessionIds: []uint64{uint64(livingID)},
 		},
 		{
 			Address: "10.0.0.2:4000", Protocol: holdfastv1.Protocol_PROTOCOL_ZOOKEEPER, Name: "\x1b[31mred", Requests: 7,

@@ -20,6 +20,7 @@ import (
 // killFlags say which sessions to end, and how.
 type killFlags struct {
 	labels      []string
+	principal   string
 	owner       uint8
 	scope       string
 	why         string
@@ -32,24 +33,32 @@ func (c *cli) sessionKill() *cobra.Command {
 		Use: "kill [ID]...", Short: "End sessions, whoever has them",
 		Args: cobra.ArbitraryArgs,
 		Long: `End sessions, whoever has them: those that are named, or those that match --label, --owner and
---scope. Their clients are told at once that an operator has ended them; ephemeral entries of the
-tree go, and wills for an expiry are carried out. Nothing brings a session back.
+--scope, or those of a --principal. Their clients are told at once that an operator has ended them;
+ephemeral entries of the tree go, and wills for an expiry are carried out. Nothing brings a session
+back.
 
 The command first lists the sessions that match, and then asks, unless --yes is given. It ends only
 sessions of that list. With --dry-run it ends none. It ends them in batches, and goes on with the
 next one when a session cannot be ended. The exit code is 1 if one of them lives on.
 
-Sessions have no principal in the cluster's state: select by label. A local session can be ended at
-its own node alone: name that node with --endpoints.`,
+With --principal every member is asked for the connections of a caller whom it knows by that name:
+of a token, of a certificate as "holdfast cluster connections" shows it, or a principal such as
+ip:10.0.0.7. The text must be the whole name. A name that a client only says is not enough. A client
+that makes single calls has no connection, nor has one that is away: select by label then. The name
+of who ends the sessions comes from HOLDFAST_PRINCIPAL here.
+
+A local session is ended at its own node, which the command finds among the members.`,
 		Example: `  holdfast session kill 0x01004f2a3c5d0001 --why "stuck since the deploy"
   holdfast session kill --label service=web --dry-run
-  holdfast session kill --label service=web --yes`,
+  holdfast session kill --label service=web --yes
+  holdfast session kill --principal uri:holdfast://prod/client/web --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.kill(cmd.Context(), &f, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE, or KEY for any value; may be repeated")
 	flags.Var(arg.Whole(&f.owner, 0, 0, uint8(session.MaxNode)), "owner",
 		fmt.Sprintf("number of the node that serves the sessions, 1 to %d; 0 for any", session.MaxNode))
+	flags.StringVar(&f.principal, "principal", "", "name under which the nodes know the client, or one of its principals")
 	flags.StringVar(&f.scope, "scope", "any", "scope of the sessions: any, global or local")
 	flags.StringVar(&f.why, "why", "", fmt.Sprintf("reason for the certificates, at most %d bytes", session.MaxWhy))
 	flags.BoolVar(&f.yes, "yes", false, "do not ask")
@@ -103,12 +112,17 @@ func idLines(ids []session.ID) string {
 func (c *cli) chosen(ctx context.Context, cl *client.Client, f *killFlags, given []string) ([]session.ID, error) {
 	selects := len(f.labels) > 0 || f.owner != 0
 	switch {
+	case f.principal != "" && (len(given) > 0 || selects || f.scope != "any"):
+		return nil, usage("--principal selects by itself: leave IDs, --label, --owner and --scope away")
 	case len(given) > 0 && selects:
 		return nil, usage("name sessions by ID, or select them with --label and --owner: not both")
-	case len(given) == 0 && !selects:
-		return nil, usage("name sessions by ID, or select them with --label or --owner")
+	case len(given) == 0 && !selects && f.principal == "":
+		return nil, usage("name sessions by ID, or select them with --label, --owner or --principal")
 	}
-	if len(given) > 0 {
+	switch {
+	case f.principal != "":
+		return ofPrincipal(ctx, c, cl, f.principal)
+	case len(given) > 0:
 		return namedIDs(given)
 	}
 	return c.selected(ctx, cl, f)
@@ -239,8 +253,7 @@ func viewKilled(id session.ID, k session.Killed) killedView {
 	switch {
 	case k.Err == nil:
 	case ended && gone.LocalTo != 0:
-		v.Outcome, v.Error = "failed", fmt.Sprintf("if it lives, it is local to node %d: name that node with --endpoints",
-			gone.LocalTo)
+		v.Outcome, v.Error = "failed", fmt.Sprintf("if it lives, it is local to node %d, which is no member", gone.LocalTo)
 	case ended && gone.Certificate != nil:
 		v.Outcome, v.Error = "ended", "it had "+gone.Certificate.Cause.String()+" before"
 	case ended:

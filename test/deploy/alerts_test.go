@@ -70,6 +70,10 @@ var healthy = map[string]string{
 	`holdfast_settings_differ{instance="n1"}`:                                `0x400`,
 	`holdfast_frozen_seconds{instance="n1"}`:                                 `0x400`,
 	`holdfast_client_panics_total{instance="n1"}`:                            `2x400`,
+	`holdfast_tls_certificate_expires_timestamp_seconds{instance="n1"}`:      `1300000x400`,
+	`holdfast_tls_certificate_expires_timestamp_seconds{instance="n2"}`:      `0x400`, // speaks without TLS
+	`holdfast_tls_ca_expires_timestamp_seconds{instance="n1"}`:               `5300000x400`,
+	`holdfast_tls_ca_expires_timestamp_seconds{instance="n2"}`:               `0x400`,
 	`holdfast_disk_used_ratio{instance="n2"}`:                                `0.7x400`,
 	`holdfast_refusing{instance="n2",reason="disk"}`:                         `0x400`,
 	`holdfast_refusing{instance="n2",reason="memory"}`:                       `0x400`,
@@ -172,6 +176,15 @@ var faults = map[string]fault{
 	"settings differ": {"HoldfastSettingsDiffer", one(
 		`holdfast_settings_differ{instance="n1"}`, `0x19 1x400`,
 	), 62 * time.Minute},
+	"a certificate expires": {"HoldfastCertificateExpires", one( // 14 days are 1,209,600 s
+		`holdfast_tls_certificate_expires_timestamp_seconds{instance="n1"}`, `1300000x19 1200000x400`,
+	), 6 * time.Minute},
+	"a certificate has expired": {"HoldfastCertificateExpires", one(
+		`holdfast_tls_certificate_expires_timestamp_seconds{instance="n1"}`, `1300000x19 1x400`,
+	), 6 * time.Minute},
+	"a CA expires": {"HoldfastCAExpires", one( // 60 days are 5,184,000 s
+		`holdfast_tls_ca_expires_timestamp_seconds{instance="n1"}`, `5300000x19 5180000x400`,
+	), 6 * time.Minute},
 	"a handler panics": {"HoldfastPanics", one(
 		`holdfast_client_panics_total{instance="n1"}`, `2x19 3x400`,
 	), time.Minute},

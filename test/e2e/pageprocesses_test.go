@@ -90,6 +90,7 @@ func (d *drill) sessions() {
 	}
 	d.shows("2 sessions would be killed", "holdfast session kill --label service=web --dry-run", "")
 	d.ends(ids[:2])
+	d.shows("1 of 1 sessions killed", "holdfast session kill --principal NAME", "--yes", "NAME", d.held())
 	d.shows(ids[0], "holdfast session deaths --since 1h", "")
 	d.shows("stuck since the deploy", "holdfast session why ID", "", "ID", ids[0])
 	if out := d.runs("holdfast session ls", ""); !strings.Contains(out, ids[2]) || strings.Contains(out, ids[0]) {
@@ -113,6 +114,18 @@ wait $watching || true`, d.page.Inline("holdfast session watch"),
 			d.t.Errorf("session %s is not among those that were killed:\n%s", id, out)
 		}
 	}
+}
+
+// held has a session of a client with a connection, at a node to which no endpoint of the person leads at first, and
+// returns the principal for which the node vouches. The client ends when its session does.
+func (d *drill) held() (principal string) {
+	d.t.Helper()
+	d.runs("holdfast session hold --timeout 30s --label by=principal --endpoints "+d.c.address(3)+" >held 2>&1 & "+
+		"until grep -q connected held; do sleep 0.2; done", "")
+	if out := d.says("holdfast cluster connections", "--principal ip:127.0.0.1"); !strings.Contains(out, "ip:127.0.0.1") {
+		d.t.Errorf("connections:\n%s", out)
+	}
+	return "ip:127.0.0.1"
 }
 
 // members drains a node, takes a fourth in, gives it a vote, lets it lead, takes its vote and removes it.

@@ -71,6 +71,7 @@ func typing() map[string][]string {
 			"holdfast session deaths --since 1h", "holdfast session watch", "holdfast session extend ID --for 10m",
 			"holdfast session kill --label service=web --dry-run",
 			"holdfast session kill --label service=web --why \"stuck since the deploy\"",
+			"holdfast session kill --principal NAME", "holdfast cluster connections",
 			"holdfast snapshot save --local", "holdfast rm -r", "holdfast id allocate", "holdfast id decode", "date -u",
 			"df", "du -s",
 		},

@@ -1,6 +1,7 @@
 package clientport
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -20,8 +21,8 @@ import (
 // Bounds of a list of connections.
 const (
 	defaultConnections, maxConnections = 100, 1000
-	// maxSessionIDs is how many ids of sessions a connection comes with.
-	maxSessionIDs = 100
+	// maxSessionIDs is how many ids of sessions an answer has, 8 bytes each.
+	maxSessionIDs = 100_000
 	// maxPrincipalFilter is the longest text that is looked for.
 	maxPrincipalFilter = 1024
 )
@@ -96,10 +97,10 @@ func connectionsFrom(req *holdfastv1.ListConnectionsRequest) (census.Query, erro
 		}
 	case len(q.Principal) > maxPrincipalFilter:
 		return q, &session.FieldError{Field: "principal", Limit: fmt.Sprintf("at most %d bytes", maxPrincipalFilter)}
-	case req.GetSessionIds() > maxSessionIDs:
-		return q, &session.FieldError{Field: "session_ids", Limit: fmt.Sprintf("0 to %d", maxSessionIDs)}
-	case q.Limit == 0:
-		q.Limit = defaultConnections
+	}
+	q.Limit = cmp.Or(q.Limit, defaultConnections)
+	if most := maxSessionIDs / q.Limit; q.Sessions > most {
+		return q, &session.FieldError{Field: "session_ids", Limit: fmt.Sprintf("0 to %d", most)}
 	}
 	return q, nil
 }

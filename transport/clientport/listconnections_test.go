@@ -124,7 +124,9 @@ func TestListConnectionsRefusals(t *testing.T) {
 		for want, req := range map[string]*holdfastv1.ListConnectionsRequest{
 			"limit: 1 to 1000, 0 means 100":   {Limit: 1001},
 			"principal: at most 1024 bytes":   {Principal: strings.Repeat("x", 1025)},
-			"session_ids: 0 to 100":           {SessionIds: 101},
+			"session_ids: 0 to 100":           {Limit: 1000, SessionIds: 101},
+			"session_ids: 0 to 1000":          {SessionIds: 1001},
+			"session_ids: 0 to 100000":        {Limit: 1, SessionIds: 100_001},
 			"limit: 1 to 1000, 0 means 100 ":  {Limit: 1 << 31},
 			"principal: at most 1024 bytes  ": {Principal: strings.Repeat("x", 100_000), Limit: 1000},
 		} {

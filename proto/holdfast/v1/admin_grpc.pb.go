@@ -41,7 +41,8 @@ type AdminServiceClient interface {
 	// sessions. Each page is a linearizable read of its own.
 	ListDeaths(ctx context.Context, in *ListDeathsRequest, opts ...grpc.CallOption) (*ListDeathsResponse, error)
 	// KillSessions ends sessions, whoever has them: global ones, and local ones of the asked node. Each is ended or
-	// refused by itself. From feature level 2 on.
+	// refused by itself. A session that is refused with local_to may be local to that node: the same request, sent to it,
+	// ends it. From feature level 2 on.
 	KillSessions(ctx context.Context, in *KillSessionsRequest, opts ...grpc.CallOption) (*KillSessionsResponse, error)
 	// FreezeExpiry has nothing expire in the whole cluster for a time (Y3): no session, and no entry of the tree. Closes and
 	// kills go on. From feature level 2 on.
@@ -132,7 +133,8 @@ type AdminServiceServer interface {
 	// sessions. Each page is a linearizable read of its own.
 	ListDeaths(context.Context, *ListDeathsRequest) (*ListDeathsResponse, error)
 	// KillSessions ends sessions, whoever has them: global ones, and local ones of the asked node. Each is ended or
-	// refused by itself. From feature level 2 on.
+	// refused by itself. A session that is refused with local_to may be local to that node: the same request, sent to it,
+	// ends it. From feature level 2 on.
 	KillSessions(context.Context, *KillSessionsRequest) (*KillSessionsResponse, error)
 	// FreezeExpiry has nothing expire in the whole cluster for a time (Y3): no session, and no entry of the tree. Closes and
 	// kills go on. From feature level 2 on.

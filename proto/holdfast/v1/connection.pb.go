@@ -85,7 +85,7 @@ type ListConnectionsRequest struct {
 	// Only connections of a caller whose name contains this text, or one of whose principals does, as they are shown.
 	// Upper and lower case differ. At most 1,024 bytes; empty for any.
 	Principal string `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
-	// How many ids of its sessions each connection comes with, at most 100.
+	// How many ids of its sessions each connection comes with: for all of limit, at most 100,000.
 	SessionIds    uint32 `protobuf:"varint,4,opt,name=session_ids,json=sessionIds,proto3" json:"session_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,107 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	"holdfast/client/internal/unary"
+	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
+	"holdfast/transport/wire"
+)
+
+// Kill ends sessions, whoever has them, and returns what became of each, in their order. It is for operators: it needs
+// no token. ids are 1 to [session.MaxKill]; why is kept in their certificates. A local session is known to its own node
+// alone: if the node that answers names another one, Kill asks that one, at the address that the members have, under
+// the same name of the caller. The error of a session wraps [ErrUnreachable] when its node does not answer. After an
+// error some of them may have ended; a repeat is safe, because ids are never reused. The error is [session.ErrLevel]
+// below the feature level that has this. Safe for concurrent use.
+func (c *Client) Kill(ctx context.Context, ids []session.ID, why string) ([]session.Killed, error) {
+	killed, err := killThrough(ctx, c, c.nodes.Any, ids, why)
+	if err != nil {
+		return nil, fmt.Errorf("kill sessions: %w", err)
+	}
+	killElsewhere(ctx, c, ids, why, killed)
+	return killed, nil
+}
+
+// killElsewhere asks the nodes that alone may know the sessions that were refused, each at its address.
+func killElsewhere(ctx context.Context, c *Client, ids []session.ID, why string, killed []session.Killed) {
+	elsewhere := refusedFor(killed)
+	if len(elsewhere) == 0 {
+		return
+	}
+	members, err := c.Members(ctx)
+	for node, at := range elsewhere {
+		where := slices.IndexFunc(members, func(m Member) bool { return m.Node == node && m.ClientAddress != "" })
+		if err == nil && where < 0 {
+			continue // a node that is no member serves no client: what the answer says is all that can be known
+		}
+		some := make([]session.ID, len(at))
+		for k, i := range at {
+			some[k] = ids[i]
+		}
+		again, failed := []session.Killed(nil), err
+		if failed == nil {
+			again, failed = killAt(ctx, c, members[where].ClientAddress, some, why)
+		}
+		for k, i := range at {
+			if failed == nil {
+				killed[i] = again[k]
+				continue
+			}
+			killed[i].Err = fmt.Errorf("session %v may be local to node %d: %w", ids[i], node, failed)
+		}
+	}
+}
+
+// killAt asks one node.
+func killAt(ctx context.Context, c *Client, address string, ids []session.ID, why string) ([]session.Killed, error) {
+	through := func(ctx context.Context, call unary.Call) error { return c.nodes.At(ctx, address, call) }
+	return killThrough(ctx, c, through, ids, why)
+}
+
+// refusedFor returns the positions of the sessions that were refused because another node alone may know them, by node.
+func refusedFor(killed []session.Killed) map[session.Node][]int {
+	elsewhere := make(map[session.Node][]int)
+	for i := range killed {
+		if gone, ok := errors.AsType[*session.ExpiredError](killed[i].Err); ok && gone.LocalTo != 0 {
+			elsewhere[gone.LocalTo] = append(elsewhere[gone.LocalTo], i)
+		}
+	}
+	return elsewhere
+}
+
+// killThrough sends one request, to the nodes that through chooses.
+func killThrough(ctx context.Context, c *Client, through func(context.Context, unary.Call) error, ids []session.ID,
+	why string,
+) ([]session.Killed, error) {
+	request := &holdfastv1.KillSessionsRequest{Ids: make([]uint64, len(ids)), Why: why}
+	for i, id := range ids {
+		request.Ids[i] = uint64(id)
+	}
+	var answer *holdfastv1.KillSessionsResponse
+	err := through(ctx, func(ctx context.Context, cc *grpc.ClientConn) (err error) {
+		answer, err = holdfastv1.NewAdminServiceClient(cc).KillSessions(ctx, request)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(answer.GetResults()) != len(ids):
+		return nil, fmt.Errorf("got %d results for %d sessions", len(answer.GetResults()), len(ids))
+	}
+	killed := make([]session.Killed, len(ids))
+	for i, p := range answer.GetResults() {
+		killed[i].Index = p.GetIndex()
+		if p.GetError() != nil {
+			killed[i].Err = wire.FromDetail(p.GetError(), "")
+		}
+	}
+	c.seen.note(answer.GetState().GetIndex())
+	return killed, nil
+}
