@@ -174,6 +174,9 @@ test-zk: ## Run ZooKeeper's clients, and random scripts, against nodes and a Zoo
 		if ! [ -x /usr/lib/zookeeper/bin/cli_mt ]; then \
 			echo; echo '*** The command-line clients of ZooKeeper did NOT run: no cli_mt here (Debian: zookeeper-bin).'; \
 		fi; \
+		if ! [ -f /usr/share/java/curator-recipes.jar ] || ! command -v javac >/dev/null; then \
+			echo; echo '*** The tests with Curator did NOT run (Debian: libcurator-recipes-java, default-jdk-headless).'; \
+		fi; \
 		if ! /usr/bin/python3 -c 'import kazoo, pytest, mock, objgraph' 2>/dev/null; then \
 			echo; echo '*** The tests of kazoo did NOT run (Debian: python3-kazoo, -pytest, -mock, -objgraph).'; \
 		fi; \

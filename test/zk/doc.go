@@ -3,6 +3,8 @@
 //
 //   - TestAsZooKeeper plays random scripts of requests to both. What differs on purpose is a table of the document.
 //   - TestCommandLines has the same dialogue with both, through zkCli and the C client's cli_mt.
+//   - TestCurator and TestCuratorMoves run an application of Curator, Application.java, while a node is killed, and
+//     through a move from a ZooKeeper.
 //   - TestGoZooKeeper has the calls of go-zookeeper, through nodes that end.
 //   - TestStrangers sends what no client sends, or nothing, through thousands of connections.
 //   - TestKazoo runs the test suite of kazoo, which stops and starts nodes.

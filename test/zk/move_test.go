@@ -63,6 +63,7 @@ type move struct {
 	t            *testing.T
 	from, to     *zookeepers.Conn
 	source       string
+	targets      []string // ports of the cluster for ZooKeeper's clients
 	command, dir string
 	// endpoint is a client port of the cluster.
 	endpoint string
@@ -79,6 +80,7 @@ func newMove(t *testing.T) *move {
 	number, _ := strconv.Atoi(port)
 	m := &move{
 		t: t, from: super(t, theirs.addresses), to: super(t, ours.addresses), source: theirs.addresses[0],
+		targets: ours.addresses,
 		command: file, dir: t.TempDir(), endpoint: net.JoinHostPort(host, strconv.Itoa(number-4)),
 	}
 	return m
