@@ -88,13 +88,16 @@ type ListOptions struct {
 	MinRemaining, MaxRemaining time.Duration
 	// Scope is global or local; 0 is both. A node lists only its own local sessions.
 	Scope session.Scope
+	// Soonest asks for the sessions with the least time left, the soonest to expire first, on one page. PageToken must be
+	// empty, and so is [Page].Next. A read-only node refuses it. A node of a former release lists by id.
+	Soonest bool
 	// PageSize is the largest number of sessions on a page, 1 to [session.MaxPage]; 0 is the node's choice.
 	PageSize int
 	// PageToken is [Page].Next of the page before; empty for the first page.
 	PageToken string
 }
 
-// Page is a page of sessions in the order of ids.
+// Page is a page of sessions in the order of ids, or by the time left if [ListOptions].Soonest is set.
 type Page struct {
 	// Sessions may be empty although the page is not the last. A Remaining is negative when the node does not know it.
 	Sessions []session.Listed
@@ -102,6 +105,13 @@ type Page struct {
 	Next string
 	// State is as in [Found].
 	State session.NodeState
+}
+
+func (o *ListOptions) order() holdfastv1.SessionOrder {
+	if o.Soonest {
+		return holdfastv1.SessionOrder_SESSION_ORDER_REMAINING
+	}
+	return holdfastv1.SessionOrder_SESSION_ORDER_UNSPECIFIED
 }
 
 // List returns one page of sessions. Each page is a read of its own, with the guarantees of [Client.Get]: sessions may
@@ -119,7 +129,7 @@ func (c *Client) List(ctx context.Context, o ListOptions) (Page, error) {
 		func(ctx context.Context, cc *grpc.ClientConn, read session.ReadOptions) (unary.Answer[Page], error) {
 			answer, err := holdfastv1.NewSessionServiceClient(cc).ListSessions(ctx, &holdfastv1.ListSessionsRequest{
 				PageSize: uint32(o.PageSize), PageToken: o.PageToken, AllowReadOnly: read.AllowReadOnly,
-				SeenIndex: read.Seen,
+				SeenIndex: read.Seen, Order: o.order(),
 				Filter: &holdfastv1.SessionFilter{
 					Owner: uint32(o.Owner), Labels: o.Labels, MinAge: bound(o.MinAge), MaxAge: bound(o.MaxAge),
 					MinRemaining: bound(o.MinRemaining), MaxRemaining: bound(o.MaxRemaining),

@@ -35,6 +35,7 @@ type Console struct {
 	version       string
 	authenticated bool
 	glance        func() clientport.NodeStatus
+	removed       func() bool
 	settings      []config.Shown
 	metrics       prometheus.Gatherer
 
@@ -51,7 +52,7 @@ var _ node.Console = (*Console)(nil)
 func New(h node.ConsoleHost) *Console {
 	c := &Console{
 		logger: h.Logger, node: h.Node, cluster: h.ClusterID, version: h.Version,
-		authenticated: h.Authenticated, glance: h.Glance, settings: h.Settings, metrics: h.Metrics,
+		authenticated: h.Authenticated, glance: h.Glance, removed: h.Removed, settings: h.Settings, metrics: h.Metrics,
 		pages: parse(), callers: newCallers(h), news: newNews(rand.Text()), record: newRecord(),
 	}
 	c.routes = c.routing()

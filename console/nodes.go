@@ -31,8 +31,10 @@ type member struct {
 // cluster is the members, and what a person should know first.
 type cluster struct {
 	Members []member
-	Alarms  []string
-	Turns   []turn
+	// Former says that the node of this console is no member any more, and shows how the cluster was; empty while it is.
+	Former string
+	Alarms []string
+	Turns  []turn
 	// Leader is the status of the leader, nil while none is known.
 	Leader *client.Status
 	// Freezing is nil while the cluster is not frozen.
@@ -51,6 +53,9 @@ func (c *Console) clusterOf(q *request) (cluster, error) {
 		return cluster{}, err
 	}
 	k := cluster{Members: make([]member, len(members)), Turns: c.record.turned()}
+	if c.removed() {
+		k.Former = removedText
+	}
 	var asking sync.WaitGroup
 	for i, m := range members {
 		asking.Go(func() {
@@ -94,6 +99,9 @@ func brief(err error) string {
 func (k *cluster) judge() {
 	slices.SortFunc(k.Members, func(a, b member) int { return int(a.Member.Node) - int(b.Member.Node) })
 	answering := k.count()
+	if k.Former != "" {
+		k.Alarms = append(k.Alarms, k.Former)
+	}
 	if k.Freezing != nil {
 		k.alarm("The cluster is frozen by %s for %v more: nothing expires. %s", k.Freezing.By,
 			k.Freezing.Left.Round(time.Second), k.Freezing.Why)
@@ -114,6 +122,9 @@ func (k *cluster) judge() {
 		k.alarmsOf(m)
 	}
 }
+
+const removedText = "This node was removed from its cluster for good: end its process. Its pages show what it knew last. " +
+	"Look at the console of a member."
 
 // count counts voters, finds the leader and a freeze, and returns how many voters answer.
 func (k *cluster) count() (answering int) {

@@ -22,7 +22,7 @@ const (
 
 // search is what a person looks for among sessions.
 type search struct {
-	ID, Label, Owner, Principal, Scope, MinAge, MaxAge, MinLeft, MaxLeft string
+	ID, Label, Owner, Principal, Scope, MinAge, MaxAge, MinLeft, MaxLeft, Order string
 }
 
 // listing is a page of sessions.
@@ -41,7 +41,7 @@ func (c *Console) sessions(q *request) (view, error) {
 	get := func(name string) string { return strings.TrimSpace(q.FormValue(name)) }
 	s := search{
 		get("id"), get("label"), get("owner"), get("principal"), get("scope"), get("min_age"), get("max_age"),
-		get("min_left"), get("max_left"),
+		get("min_left"), get("max_left"), get("order"),
 	}
 	if s.ID != "" {
 		id, err := session.ParseID(s.ID)
@@ -79,7 +79,7 @@ func (c *Console) sessions(q *request) (view, error) {
 func (s *search) query() string {
 	return query([]string{
 		"label", s.Label, "owner", s.Owner, "scope", s.Scope, "min_age", s.MinAge, "max_age", s.MaxAge,
-		"min_left", s.MinLeft, "max_left", s.MaxLeft,
+		"min_left", s.MinLeft, "max_left", s.MaxLeft, "order", s.Order,
 	})
 }
 
@@ -96,6 +96,13 @@ func (s *search) options(q *request) (o client.ListOptions, err error) {
 		o.Scope = session.ScopeLocal
 	default:
 		return o, &inputError{"scope", "must be any, global or local"}
+	}
+	switch s.Order {
+	case "", "id":
+	case "left":
+		o.Soonest = true
+	default:
+		return o, &inputError{"order", "must be id or left"}
 	}
 	for _, bound := range []struct {
 		name, text string

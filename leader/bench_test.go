@@ -1,9 +1,11 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -154,6 +156,48 @@ func poll(b *testing.B, stalls *session.Stalls) {
 		if popped != len(p) {
 			b.Fatalf("%d popped", popped)
 		}
+	}
+}
+
+// known is a population whose sessions can be found by id.
+type known struct{ population }
+
+func (k known) Session(id session.ID) (session.Session, bool) {
+	i, ok := slices.BinarySearchFunc(k.population, id, func(s session.Session, id session.ID) int {
+		return cmp.Compare(s.ID, id)
+	})
+	if !ok {
+		return session.Session{}, false
+	}
+	return k.population[i], true
+}
+
+// BenchmarkSoonest finds those of a million sessions that are soonest to expire: a page of all, and a page of those
+// with a label that one of a hundred has.
+func BenchmarkSoonest(b *testing.B) {
+	p := populate(million)
+	random := rand.New(rand.NewPCG(3, 4))
+	for i := range p {
+		if p[i].Timeout = 30*time.Second + time.Duration(random.IntN(10_000))*time.Millisecond; i%100 == 0 {
+			p[i].Labels = session.Labels{{Key: "service", Value: "web"}}
+		}
+	}
+	t := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits(2 * time.Second)}, p, known{p})
+	t.fill(context.Background(), p)
+	for name, labels := range map[string]session.Labels{"all": nil, "labelled": {{Key: "service"}}} {
+		b.Run(name, func(b *testing.B) {
+			r := session.SoonestRequest{Size: session.MaxPage, Filter: session.Filter{Labels: labels}}
+			b.ReportAllocs()
+			for b.Loop() {
+				look := t.requests.look(&r)
+				for i := range t.registry.shards {
+					t.requests.lookInto(&t.registry.shards[i], &look)
+				}
+				if look.cut(); len(look.first) != session.MaxPage {
+					b.Fatalf("found %d", len(look.first))
+				}
+			}
+		})
 	}
 }
 

@@ -104,10 +104,12 @@ func (q *requests) answer(ctx context.Context, node session.Node, r *session.Req
 		q.freeze(r.Freeze, done)
 	case r.Extend != nil:
 		q.extend(r.Extend, done)
+	case r.Soonest != nil:
+		q.wait(done, func() { done(q.soonest(ctx, r.Soonest)) })
 	default:
 		done(session.Reply{}, &session.FieldError{
 			Field: "request",
-			Limit: "one of open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze and extend",
+			Limit: "one of open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze, extend and soonest",
 		})
 	}
 }

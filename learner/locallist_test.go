@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -191,4 +192,58 @@ func TestMergeKeepsTheGlobalOne(t *testing.T) {
 			t.Errorf("a page of %d: %q and next %v, want %q", size, s, page.Next, want)
 		}
 	}
+}
+
+// The soonest to expire are the leader's and the node's own, by their time left, on one page. A session that was
+// upgraded meanwhile counts once, and one that has ended or moved meanwhile not at all.
+func TestSoonestOfBothKinds(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := stocked(t)
+		older := w.openLocal(w.conn, 1).Session.ID
+		time.Sleep(time.Second)
+		newer := w.openLocal(w.conn, 2).Session.ID
+		for id, owner := range map[session.ID]session.Node{1: 2, 2: 2, 3: 3, newer: 1} {
+			w.view.put(session.Session{ID: id, Timeout: timeout, Owner: owner, Attachment: uint64(id)})
+		}
+		for _, c := range []struct {
+			size   int
+			filter session.Filter
+			want   []session.ID
+		}{
+			{10, session.Filter{}, []session.ID{1, 3, older, newer}},
+			{3, session.Filter{}, []session.ID{1, 3, older}},
+			{10, session.Filter{Owner: 2}, []session.ID{1}},
+			{10, session.Filter{Scope: session.ScopeGlobal}, []session.ID{1, 3, newer}},
+		} {
+			pages := make(chan session.Page, 1)
+			go func() {
+				p, err := w.server.List(t.Context(), session.Query{Size: c.size, Filter: c.filter, Soonest: true})
+				if err != nil {
+					t.Error(err)
+				}
+				pages <- p
+			}()
+			synctest.Wait()
+			asked := w.leader.request()
+			if asked.Soonest == nil || asked.Soonest.Size != c.size || asked.Soonest.Filter.Owner != c.filter.Owner {
+				t.Fatalf("asked for %+v, want the soonest", asked)
+			}
+			w.leader.reply(session.Reply{
+				Seq: asked.Seq, Soonest: []session.ID{1, 7, 3, newer},
+				Remaining: []time.Duration{0, 1, 2, timeout},
+			})
+			var got []session.ID
+			page := <-pages
+			for _, l := range page.Sessions {
+				got = append(got, l.Session.ID)
+			}
+			if !slices.Equal(got, c.want) || page.Next != 0 {
+				t.Errorf("%d of %+v: %v and next %v, want %v", c.size, c.filter, got, page.Next, c.want)
+			}
+		}
+		q := session.Query{Size: 1, Filter: session.Filter{Scope: session.ScopeLocal}, Soonest: true}
+		if p, err := w.server.List(t.Context(), q); err != nil || len(p.Sessions) != 1 || p.Sessions[0].Session.ID != older {
+			t.Errorf("of local sessions: %+v, %v, want %v", p, err, older)
+		}
+	})
 }

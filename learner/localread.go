@@ -36,6 +36,9 @@ const maxHeld = 256
 // list returns one page of the sessions that match a filter, in the order of ids. The page shows no single moment. It
 // has a session that lives all the while exactly once. It may have a session that opened or ended meanwhile.
 func (l *Local) list(q session.Query, now time.Duration, stalls *session.Stalls) session.Page {
+	if q.Soonest {
+		return soonest(l, q, now, stalls)
+	}
 	look := localLook{query: q, now: now, stalls: stalls, upTo: q.After}
 	if q.Filter.Scope != session.ScopeGlobal {
 		for l.lookOn(&look) {

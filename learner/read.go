@@ -92,8 +92,11 @@ func (r *reader) list(ctx context.Context, q session.Query) (session.Page, error
 		return r.listLocal(ctx, q)
 	}
 	applied := r.readsApplied(q.Read)
-	if applied && (q.Filter.MinRemaining != 0 || q.Filter.MaxRemaining != 0) {
+	if applied && (q.Soonest || q.Filter.MinRemaining != 0 || q.Filter.MaxRemaining != 0) {
 		return session.Page{}, errRemainingUnknown
+	}
+	if q.Soonest {
+		return r.soonest(ctx, q)
 	}
 	if !applied {
 		if _, err := r.sync(ctx, nil); err != nil {

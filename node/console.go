@@ -34,6 +34,8 @@ type ConsoleHost struct {
 	Authenticated bool
 	// Glance says how the node is.
 	Glance func() clientport.NodeStatus
+	// Removed reports whether the node was removed from its cluster for good.
+	Removed func() bool
 	// Metrics are those of /metrics.
 	Metrics prometheus.Gatherer
 	// Settings are those of the node, without secrets.
@@ -52,7 +54,7 @@ func newConsole(n *Node, metrics prometheus.Gatherer) Console {
 	return n.options.Console(ConsoleHost{
 		Logger: n.options.Logger.Named("console"), Node: n.cfg.Node, ClusterID: n.cfg.ClusterID,
 		Version: n.options.Version, Address: self.Client, Authenticated: n.cfg.Auth.On(), Metrics: metrics,
-		Glance: n.glance, Settings: n.cfg.Shown(n.options.Origins), Dialer: n.ports.dialerFor(n.cfg, n.options, self.Client),
+		Glance: n.glance, Removed: n.health.removed, Settings: n.cfg.Shown(n.options.Origins), Dialer: n.ports.dialerFor(n.cfg, n.options, self.Client),
 	})
 }
 

@@ -9,7 +9,18 @@ type Query struct {
 	// Size is 1 to [MaxPage].
 	Size   int
 	Filter Filter
-	Read   ReadOptions
+	// Soonest asks for the sessions with the least time left instead, the soonest to expire first, all on one page:
+	// After is 0 and so is [Page].Next.
+	Soonest bool
+	Read    ReadOptions
+}
+
+// SoonestRequest asks for the sessions that match a filter and have the least time left, the soonest to expire first.
+type SoonestRequest struct {
+	// Size is the most that are wanted, 1 to [MaxPage].
+	Size int
+	// Filter is of global sessions, whatever its Scope.
+	Filter Filter
 }
 
 // ReadOptions say what a read allows and demands. The zero value is a linearizable read.

@@ -230,6 +230,19 @@ func (q *ExpiryQueue[V]) Hasten(due func(*Item[V]) (time.Duration, bool)) {
 	}
 }
 
+// Some calls yield for up to 256 sessions, marked ones included, and reports whether a higher part may have others. The
+// parts 0, 1 and so on together have every session that is in the queue all the while once, whatever happens between
+// the calls.
+func (q *ExpiryQueue[V]) Some(part int, yield func(*Item[V])) (more bool) {
+	items, ok := q.slab.chunk(part)
+	for i := range items {
+		if items[i].id != 0 {
+			yield(&items[i])
+		}
+	}
+	return ok
+}
+
 // Take calls judge for each session of the due list, in the order in which they came due. judge returns the session's
 // present due time and a verdict. A session whose due time is after now is filed again whatever the verdict.
 func (q *ExpiryQueue[V]) Take(now time.Duration, judge func(*Item[V]) (time.Duration, Verdict)) {

@@ -21,11 +21,13 @@ type Request struct {
 	// Freeze and Extend are as Kill.
 	Freeze *FreezeRequest
 	Extend *ExtendRequest
+	// Soonest asks which sessions are soonest to expire, as Explain.
+	Soonest *SoonestRequest
 }
 
 // OfOperators reports whether r is for operators: only a leader of [AdminPeerVersion] reads it.
 func (r *Request) OfOperators() bool {
-	return r.Explain != 0 || r.Kill != nil || r.Freeze != nil || r.Extend != nil
+	return r.Explain != 0 || r.Kill != nil || r.Freeze != nil || r.Extend != nil || r.Soonest != nil
 }
 
 // OpenRequest asks for a session.
@@ -83,6 +85,8 @@ type Reply struct {
 	First ID
 	// Remaining is in the order of the [ReadRequest]; negative for a session that the tracker does not know.
 	Remaining []time.Duration
+	// Soonest is set after a [SoonestRequest], and Remaining is in its order.
+	Soonest []ID
 	// Vigil is set after Explain.
 	Vigil *Vigil
 	// Err is a domain error when the request was refused.

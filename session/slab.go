@@ -29,6 +29,15 @@ func (s *slab[V]) alloc() uint32 {
 	return s.used
 }
 
+// chunk returns the items of a chunk that have been used, with those of freed places, whose id is 0; false after the
+// last chunk.
+func (s *slab[V]) chunk(i int) ([]Item[V], bool) {
+	if i >= len(s.chunks) {
+		return nil, false
+	}
+	return s.chunks[i][:min(slabChunk, int(s.used)-i*slabChunk)], true
+}
+
 // free takes a place back. The caller has zeroed its item.
 func (s *slab[V]) free(n uint32) {
 	s.at(n).next = s.spare

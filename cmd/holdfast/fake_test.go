@@ -29,14 +29,16 @@ type fakeNode struct {
 	// freezing is in its status too.
 	freezing *holdfastv1.Freezing
 
-	mu     sync.Mutex
-	got    []string                                // guarded by mu
-	stream holdfastv1.SessionService_ConnectServer // guarded by mu; the newest
-	cut    chan struct{}                           // guarded by mu; closing it ends stream
-	absent bool                                    // guarded by mu; end new streams
-	refuse error                                   // guarded by mu
-	filter *holdfastv1.SessionFilter               // guarded by mu; of the newest list
-	seen   []uint64                                // guarded by mu; the seen index of each list
+	mu       sync.Mutex
+	got      []string                                // guarded by mu
+	stream   holdfastv1.SessionService_ConnectServer // guarded by mu; the newest
+	cut      chan struct{}                           // guarded by mu; closing it ends stream
+	absent   bool                                    // guarded by mu; end new streams
+	refuse   error                                   // guarded by mu
+	filter   *holdfastv1.SessionFilter
+	order    holdfastv1.SessionOrder
+	pageSize uint32   // guarded by mu; of the newest list
+	seen     []uint64 // guarded by mu; the seen index of each list
 	// principal is the client's name in the newest list. guarded by mu
 	principal string
 	// state is part of each answer once it has a mode. A read-only node refuses writes. guarded by mu
@@ -279,7 +281,7 @@ func (n *fakeNode) ListSessions(ctx context.Context,
 	md, _ := metadata.FromIncomingContext(ctx)
 	n.mu.Lock()
 	n.principal = strings.Join(md.Get("holdfast-principal"), " and ")
-	n.filter = m.GetFilter()
+	n.filter, n.order, n.pageSize = m.GetFilter(), m.GetOrder(), m.GetPageSize()
 	n.mu.Unlock()
 	s, next, remaining := living(), "2", durationpb.New(time.Second)
 	if m.GetPageToken() != "" {

@@ -19,6 +19,7 @@ func (c *cli) sessionList() *cobra.Command {
 	var owner uint8
 	var labels []string
 	var scope string
+	var soonest int
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List sessions", Args: noArgs,
 		Long: `List all sessions that match every filter, in the order of their ids. REMAINING is the time until
@@ -27,9 +28,13 @@ the session expires if it stays silent, as the leader sees it.
 A node lists its own local sessions only, so the list has no local sessions of other nodes than
 the node that answers. Name that node with --endpoints.
 
+With --soonest the leader looks at all sessions that match, and the list has those with the least
+time left, the soonest to expire first.
+
 ` + readOnlyHelp,
 		Example: `  holdfast session ls --owner 1 --label service=web
   holdfast session ls --max-remaining 2s
+  holdfast session ls --soonest 10
   holdfast session ls --scope local --endpoints n1:7400`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := parseLabels(labels)
@@ -41,6 +46,9 @@ the node that answers. Name that node with --endpoints.
 				return usage("--scope %q: want any, global or local", scope)
 			}
 			o.Owner, o.Labels, o.PageSize = session.Node(owner), filter, session.MaxPage
+			if o.Soonest = soonest > 0; o.Soonest {
+				o.PageSize = soonest
+			}
 			return c.list(cmd.Context(), o)
 		},
 	}
@@ -55,6 +63,8 @@ the node that answers. Name that node with --endpoints.
 	flags.Var(arg.NotNegative(&o.MaxAge, 0), "max-age", "largest time since the open; 0 for no bound")
 	flags.Var(arg.NotNegative(&o.MinRemaining, 0), "min-remaining", "smallest remaining time; 0 for no bound")
 	flags.Var(arg.NotNegative(&o.MaxRemaining, 0), "max-remaining", "largest remaining time; 0 for no bound")
+	flags.Var(arg.Whole(&soonest, 0, 0, session.MaxPage), "soonest",
+		fmt.Sprintf("only so many, the soonest to expire, in that order, at most %d; 0 for all by id", session.MaxPage))
 	completeWords(cmd, "scope", slices.Sorted(maps.Keys(scopes()))...)
 	return cmd
 }
@@ -89,7 +99,7 @@ func (c *cli) list(ctx context.Context, o client.ListOptions) error {
 	}
 	err := c.target.with(func(cl *client.Client) error {
 		for {
-			if err := onePage(ctx, cl); err != nil || o.PageToken == "" {
+			if err := onePage(ctx, cl); err != nil || o.PageToken == "" || o.Soonest {
 				return err
 			}
 		}

@@ -58,7 +58,7 @@ when no node answers. With -o json as well it prints an object, with all lines.`
 			})
 		},
 	}
-	cmd.Flags().Var(arg.Positive(&every, 2*time.Second, 0), "every", "time between two looks")
+	cmd.Flags().Var(arg.AtLeast(&every, 2*time.Second, top.LeastEvery), "every", "time between two looks")
 	cmd.Flags().BoolVar(&once, "once", false, "print one picture, and end")
 	return cmd
 }
@@ -74,7 +74,7 @@ func (s *topSource) Look(ctx context.Context, w top.Wish) top.Sample {
 	ctx, cancel := context.WithTimeout(ctx, min(w.Patience, s.c.target.timeout))
 	defer cancel()
 	endpoints := s.c.target.endpoints
-	one := top.Sample{Nodes: make([]top.Node, len(endpoints)), Within: w.Within}
+	one := top.Sample{Nodes: make([]top.Node, len(endpoints))}
 	var all sync.WaitGroup
 	for i, endpoint := range endpoints {
 		all.Go(func() { one.Nodes[i] = s.node(ctx, endpoint) })
@@ -83,7 +83,7 @@ func (s *topSource) Look(ctx context.Context, w top.Wish) top.Sample {
 	all.Go(func() {
 		var page client.Page
 		page, sessions = s.client.List(ctx, client.ListOptions{
-			Labels: w.Labels, MaxRemaining: w.Within, Scope: session.ScopeGlobal, PageSize: session.MaxPage,
+			Labels: w.Labels, Soonest: true, Scope: session.ScopeGlobal, PageSize: session.MaxPage,
 		})
 		one.Expiring = page.Sessions
 	})

@@ -8,7 +8,7 @@ import (
 
 func TestTopOnce(t *testing.T) {
 	o := startOperated(t)
-	code, stdout, stderr := execute(t, "", "top", "--once", "--every", "10ms", "--endpoints", o.address+",127.0.0.1:1")
+	code, stdout, stderr := execute(t, "", "top", "--once", "--every", "100ms", "--endpoints", o.address+",127.0.0.1:1")
 	if code != exitDone {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -23,7 +23,7 @@ func TestTopOnce(t *testing.T) {
 	if strings.ContainsRune(stdout, '\x1b') {
 		t.Errorf("styles in a file: %q", stdout)
 	}
-	_, stdout, _ = execute(t, "", "top", "--once", "--every", "10ms", "-o", "json", "--endpoints",
+	_, stdout, _ = execute(t, "", "top", "--once", "--every", "100ms", "-o", "json", "--endpoints",
 		o.address+",127.0.0.1:1")
 	var got topView
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
@@ -47,8 +47,8 @@ func TestTopIsRefused(t *testing.T) {
 	}{
 		{[]string{"top", "-o", "json"}, exitUsage, "-o json: only together with --once"},
 		{[]string{"top"}, exitUsage, "no terminal: want --once"},
-		{[]string{"top", "--every", "0s"}, exitUsage, "--every"},
-		{[]string{"top", "--once", "--every", "1ms", "--endpoints", "127.0.0.1:1"}, exitUnreachable, "no node of"},
+		{[]string{"top", "--every", "99ms"}, exitUsage, "at least 100ms"},
+		{[]string{"top", "--once", "--every", "100ms", "--endpoints", "127.0.0.1:1"}, exitUnreachable, "no node of"},
 	} {
 		code, _, stderr := execute(t, "", c.args...)
 		if code != c.code || !strings.Contains(stderr, c.says) {

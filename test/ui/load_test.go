@@ -60,6 +60,18 @@ func TestTenThousandSessions(t *testing.T) {
 	if rows != all {
 		t.Errorf("%d pages show %d sessions, want %d", pages, rows, all)
 	}
+	brief, err := cl.Open(ctx, client.SessionOptions{Timeout: 4 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.visit(c.url(0, "sessions?order=left"))
+	b.until(fmt.Sprintf(`document.querySelector("tbody th").innerText == %q`, brief.ID()))
+	if rows := value[int](b, `document.querySelectorAll("tbody tr").length`); rows != 100 {
+		t.Errorf("the page of the soonest to expire shows %d sessions, want 100", rows)
+	}
+	if more := value[int](b, `document.querySelectorAll("[rel=next]").length`); more != 0 {
+		t.Error("the page of the soonest to expire has a next one")
+	}
 	b.visit(c.url(0, "sessions?label=name%3Dbatch-77-42"))
 	b.shows("name=batch-77-42")
 	if rows := value[int](b, `document.querySelectorAll("tbody tr").length`); rows != 1 {

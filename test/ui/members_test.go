@@ -103,6 +103,11 @@ func TestMembers(t *testing.T) {
 		t.Error("the page shows node 4 after its removal")
 	}
 
+	// The removed node's own console says that what it shows is over.
+	former := open(t, fourth.Listen.HTTP)
+	former.visit("http://" + fourth.Listen.HTTP + "/ui/members")
+	former.until(`document.body.innerText.includes("Its pages show what it knew last")`)
+
 	// Its number is used up, and what would leave no quorum is refused; the page says so before.
 	enter()
 	b.press("Add…")

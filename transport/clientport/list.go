@@ -26,14 +26,33 @@ func queryFrom(req *holdfastv1.ListSessionsRequest) (session.Query, error) {
 	if err != nil {
 		return session.Query{}, err
 	}
+	soonest, err := orderFrom(req)
+	if err != nil {
+		return session.Query{}, err
+	}
 	filter, err := filterFrom(req.GetFilter(), time.Now())
 	if err != nil {
 		return session.Query{}, wire.Within("filter", err)
 	}
 	return session.Query{
-		After: after, Size: int(size), Filter: filter,
+		After: after, Size: int(size), Filter: filter, Soonest: soonest,
 		Read: session.ReadOptions{AllowReadOnly: req.GetAllowReadOnly(), Seen: req.GetSeenIndex()},
 	}, nil
+}
+
+// orderFrom reports whether the sessions are wanted that are soonest to expire.
+func orderFrom(req *holdfastv1.ListSessionsRequest) (soonest bool, err error) {
+	switch req.GetOrder() {
+	case holdfastv1.SessionOrder_SESSION_ORDER_UNSPECIFIED:
+		return false, nil
+	case holdfastv1.SessionOrder_SESSION_ORDER_REMAINING:
+		if req.GetPageToken() != "" {
+			err = &session.FieldError{Field: "page_token", Limit: "empty with SESSION_ORDER_REMAINING, which has one page"}
+		}
+		return true, err
+	default:
+		return false, &session.FieldError{Field: "order", Limit: "SESSION_ORDER_REMAINING or unspecified"}
+	}
 }
 
 func pageSizeError() error {

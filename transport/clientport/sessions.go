@@ -200,6 +200,9 @@ func (s *sessionServer) ListSessions(ctx context.Context,
 		return nil, err
 	}
 	answer := pageProto(page)
+	if query.Soonest {
+		answer.NextPageToken = "" // what did not fit into the answer is not shown
+	}
 	answer.State = s.stateOfRead(page.Applied)
 	return answer, nil
 }

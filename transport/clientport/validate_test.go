@@ -194,6 +194,12 @@ func invalidLists() []invalid {
 	}
 	return append(
 		all, invalid{
+			name: "list/order", field: "order", unary: &holdfastv1.ListSessionsRequest{Order: 2},
+		}, invalid{
+			name: "list/page_token of the soonest", field: "page_token", unary: &holdfastv1.ListSessionsRequest{
+				Order: holdfastv1.SessionOrder_SESSION_ORDER_REMAINING, PageToken: pageToken(1),
+			},
+		}, invalid{
 			name: "list/page_size", field: "page_size",
 			unary: &holdfastv1.ListSessionsRequest{PageSize: session.MaxPage + 1},
 		},

@@ -80,6 +80,9 @@ func drawReply(t *rapid.T) session.Reply {
 		r.Repeated = rapid.Bool().Draw(t, "repeated")
 	case 1:
 		r.Remaining = []time.Duration{Unknown, time.Second}
+		if rapid.Bool().Draw(t, "soonest") {
+			r.Soonest = []session.ID{7, 5}
+		}
 	case 4:
 		r.Moved = []session.MoveResult{
 			{Attachment: rapid.Uint64Min(1).Draw(t, "moved"), Repeated: rapid.Bool().Draw(t, "again")}, {Attachment: 7},

@@ -132,7 +132,7 @@ func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 	}, nil
 }
 
-const requestBodies = "open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze or extend"
+const requestBodies = "open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze, extend or soonest"
 
 func requestProto(r *session.Request) (*peerv1.Request, error) {
 	p := &peerv1.Request{Seq: r.Seq}
@@ -174,6 +174,8 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 		p.Body = &peerv1.Request_Freeze{Freeze: freezeProto(r.Freeze)}
 	case r.Extend != nil:
 		p.Body = &peerv1.Request_Extend{Extend: extendProto(r.Extend)}
+	case r.Soonest != nil:
+		p.Body = &peerv1.Request_Soonest{Soonest: soonestProto(r.Soonest)}
 	default:
 		return nil, &session.FieldError{Field: "request", Limit: requestBodies}
 	}
@@ -213,6 +215,8 @@ func requestFrom(p *peerv1.Request) (*session.Request, error) {
 		r.Freeze, err = peerFreezeFrom(b.Freeze)
 	case *peerv1.Request_Extend:
 		r.Extend, err = peerExtendFrom(b.Extend)
+	case *peerv1.Request_Soonest:
+		r.Soonest, err = soonestFrom(b.Soonest)
 	default:
 		err = &session.FieldError{Field: "body", Limit: requestBodies}
 	}
@@ -363,6 +367,9 @@ func ReplyProto(r *session.Reply) *peerv1.Reply {
 	if r.Vigil != nil {
 		p.Vigil = VigilProto(r.Vigil)
 	}
+	for _, id := range r.Soonest {
+		p.Soonest = append(p.Soonest, uint64(id))
+	}
 	for _, d := range r.Remaining {
 		ms := int64(-1)
 		if d >= 0 {
@@ -411,15 +418,8 @@ func ReplyFrom(p *peerv1.Reply) (*session.Reply, error) {
 			return nil, err
 		}
 	}
-	if len(p.GetRemainingMs()) > session.MaxPage {
-		return nil, &session.FieldError{Field: "remaining_ms", Limit: fmt.Sprintf("at most %d", session.MaxPage)}
-	}
-	for _, ms := range p.GetRemainingMs() {
-		d := Unknown
-		if ms >= 0 {
-			d = time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
-		}
-		r.Remaining = append(r.Remaining, d)
+	if err := remainingFrom(p, r); err != nil {
+		return nil, err
 	}
 	if p.GetError() != nil {
 		r.Err = FromDetail(p.GetError(), p.GetMessage())

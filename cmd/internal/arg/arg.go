@@ -157,6 +157,15 @@ func Positive(at *time.Duration, byDefault, most time.Duration) pflag.Value {
 	return &duration{at: at, want: want, ok: func(d time.Duration) bool { return d > 0 && (most == 0 || d <= most) }}
 }
 
+// AtLeast returns the value of a flag that takes a duration of least or more and stores it in at.
+func AtLeast(at *time.Duration, byDefault, least time.Duration) pflag.Value {
+	*at = byDefault
+	return &duration{
+		at: at, want: "a duration of at least " + session.FormatDuration(least) + ", with a unit, such as 500ms, 2s or 1m",
+		ok: func(d time.Duration) bool { return d >= least },
+	}
+}
+
 // NotNegative returns the value of a flag that takes a duration of 0 or more and stores it in at.
 func NotNegative(at *time.Duration, byDefault time.Duration) pflag.Value {
 	*at = byDefault

@@ -23,13 +23,6 @@ const (
 // sections is how many there are.
 const sections = int(Deaths) + 1
 
-// Bounds of [Wish].Within, which follows how many sessions there are.
-const (
-	leastWithin, mostWithin = 250 * time.Millisecond, 24 * time.Hour
-	// wanted is how many sessions a list should have at least.
-	wanted = 50
-)
-
 // leastPatience is how long answers may take at least.
 const leastPatience = time.Second
 
@@ -62,7 +55,6 @@ type Model struct {
 	width, height int
 	sample        Sample
 	rates         rates
-	within        time.Duration
 	section       Section
 	sorted        [sections]int
 	reversed      bool
@@ -86,7 +78,7 @@ type detail struct {
 
 // New returns a model for a terminal of 80 x 24 whose samples come every so often.
 func New(every time.Duration) *Model {
-	return &Model{every: every, width: 80, height: 24, within: mostWithin}
+	return &Model{every: every, width: 80, height: 24}
 }
 
 // Resize tells the size of the terminal.
@@ -100,15 +92,14 @@ func (m *Model) Every() time.Duration { return m.every }
 
 // Wish returns what the next sample should have.
 func (m *Model) Wish() Wish {
-	w := Wish{Within: m.within, Patience: max(leastPatience, m.every)}
+	w := Wish{Patience: max(leastPatience, m.every)}
 	if key, value, is := strings.Cut(m.filter, "="); is && !m.typing && key != "" {
-		w.Labels, w.Within = map[string]string{key: value}, 0
+		w.Labels = map[string]string{key: value}
 	}
 	return w
 }
 
-// Take takes the next sample. The time within which sessions are asked for becomes longer while they are few, and
-// shorter while they are many.
+// Take takes the next sample.
 func (m *Model) Take(s Sample) {
 	under := ""
 	if all := m.rows(); m.at > 0 && m.at < len(all) {
@@ -116,13 +107,6 @@ func (m *Model) Take(s Sample) {
 	}
 	m.sample = s
 	m.rates.take(&s)
-	switch {
-	case s.Within == 0: // by label
-	case len(s.Expiring) > 10*wanted:
-		m.within = max(leastWithin, s.Within/2)
-	case len(s.Expiring) < wanted:
-		m.within = min(mostWithin, s.Within*2)
-	}
 	all := m.rows()
 	m.at = min(m.at, max(0, len(all)-1))
 	if i := slices.IndexFunc(all, func(r row) bool { return r.key() == under }); under != "" && i >= 0 {

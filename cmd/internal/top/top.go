@@ -18,10 +18,11 @@ type Source interface {
 	Explain(ctx context.Context, id session.ID) ([]string, error)
 }
 
+// LeastEvery is the least time between two samples: each costs the cluster a look at all its sessions.
+const LeastEvery = 100 * time.Millisecond
+
 // Wish says what the user wants to see of a cluster that has more sessions than a screen has lines.
 type Wish struct {
-	// Within is the longest time left of the sessions to ask for; 0 for any.
-	Within time.Duration
 	// Labels are those that sessions and ended sessions must have; an empty value stands for any.
 	Labels map[string]string
 	// Patience is how long answers may take: a node that does not answer must not hold up the picture.
@@ -32,9 +33,8 @@ type Wish struct {
 type Sample struct {
 	At    time.Time
 	Nodes []Node
-	// Expiring are sessions with at most Wish.Within left, among the first of one page by id.
+	// Expiring are the sessions that are soonest to expire, at most a page of them.
 	Expiring []session.Listed
-	Within   time.Duration
 	// Clients are the busiest connections of all nodes. ClientsTold says that a node told them: those of earlier releases
 	// cannot.
 	Clients     []Connection

@@ -29,7 +29,7 @@ var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 // second.
 func sample(seconds uint64) Sample {
 	at := noon.Add(time.Duration(seconds) * time.Second)
-	s := Sample{At: at, Within: 10 * time.Second}
+	s := Sample{At: at}
 	for n := range 3 {
 		st := client.Status{
 			Node: session.Node(n + 1), ClusterID: "prod", Role: "follower", Term: 7, Leader: 2, Ready: true,
@@ -236,7 +236,7 @@ func TestFilter(t *testing.T) {
 	if act := press(m, "\r"); !act.Look {
 		t.Error("the cluster is not asked at once")
 	}
-	if got := m.Wish().Labels; len(got) != 1 || got["service"] != "web07" || m.Wish().Within != 0 {
+	if got := m.Wish().Labels; len(got) != 1 || got["service"] != "web07" {
 		t.Errorf("asked for %v", got)
 	}
 	if got := firsts(m); len(got) != 1 || got[0] != session.ID(1007).String() {
@@ -357,30 +357,6 @@ func TestPauseAndSpeed(t *testing.T) {
 		if press(outside, key); outside.Every() != every {
 			t.Errorf("after %s every %v, and it was %v", key, outside.Every(), every)
 		}
-	}
-}
-
-// Sessions are asked for within a time that follows how many there are, within bounds.
-func TestWithin(t *testing.T) {
-	m := New(time.Second)
-	if got := m.Wish().Within; got != mostWithin {
-		t.Errorf("at first within %v, want %v", got, mostWithin)
-	}
-	s := Sample{At: noon, Expiring: make([]session.Listed, 1000)}
-	for range 20 {
-		s.Within = m.Wish().Within
-		m.Take(s)
-	}
-	if got := m.Wish().Within; got != leastWithin {
-		t.Errorf("with very many within %v, want %v", got, leastWithin)
-	}
-	s.Expiring = nil
-	for range 40 {
-		s.Within = m.Wish().Within
-		m.Take(s)
-	}
-	if got := m.Wish().Within; got != mostWithin {
-		t.Errorf("with none within %v, want %v", got, mostWithin)
 	}
 }
 

@@ -263,10 +263,8 @@ func (m *Model) none() string {
 		return "no node tells which connections it has"
 	case m.filter != "":
 		return "nothing matches the filter"
-	case m.section == Sessions && m.sample.Within >= mostWithin:
-		return "no session"
 	case m.section == Sessions:
-		return fmt.Sprintf("no session has less than %s left", short(m.sample.Within))
+		return "no session"
 	default:
 		return "none"
 	}

@@ -28,6 +28,57 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// SessionOrder is the order of a list of sessions.
+type SessionOrder int32
+
+const (
+	// By id, page by page.
+	SessionOrder_SESSION_ORDER_UNSPECIFIED SessionOrder = 0
+	// By the time until expiry if a session stays silent, the shortest first. There is one page, of the first page_size
+	// that match the filter, and a page_token is refused; so does a read-only node with READ_ONLY, because only the leader
+	// knows the time.
+	SessionOrder_SESSION_ORDER_REMAINING SessionOrder = 1
+)
+
+// Enum value maps for SessionOrder.
+var (
+	SessionOrder_name = map[int32]string{
+		0: "SESSION_ORDER_UNSPECIFIED",
+		1: "SESSION_ORDER_REMAINING",
+	}
+	SessionOrder_value = map[string]int32{
+		"SESSION_ORDER_UNSPECIFIED": 0,
+		"SESSION_ORDER_REMAINING":   1,
+	}
+)
+
+func (x SessionOrder) Enum() *SessionOrder {
+	p := new(SessionOrder)
+	*p = x
+	return p
+}
+
+func (x SessionOrder) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SessionOrder) Descriptor() protoreflect.EnumDescriptor {
+	return file_holdfast_v1_session_proto_enumTypes[0].Descriptor()
+}
+
+func (SessionOrder) Type() protoreflect.EnumType {
+	return &file_holdfast_v1_session_proto_enumTypes[0]
+}
+
+func (x SessionOrder) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SessionOrder.Descriptor instead.
+func (SessionOrder) EnumDescriptor() ([]byte, []int) {
+	return file_holdfast_v1_session_proto_rawDescGZIP(), []int{0}
+}
+
 // ClientMessage is one request on a connection. The client gives each request a seq other than 0, which the answer
 // repeats. Answers may come in another order than requests.
 type ClientMessage struct {
@@ -2804,7 +2855,8 @@ type ListSessionsRequest struct {
 	// leader knows the remaining time.
 	AllowReadOnly bool `protobuf:"varint,4,opt,name=allow_read_only,json=allowReadOnly,proto3" json:"allow_read_only,omitempty"`
 	// As in ResumeSessionRequest.
-	SeenIndex     uint64 `protobuf:"varint,5,opt,name=seen_index,json=seenIndex,proto3" json:"seen_index,omitempty"`
+	SeenIndex     uint64       `protobuf:"varint,5,opt,name=seen_index,json=seenIndex,proto3" json:"seen_index,omitempty"`
+	Order         SessionOrder `protobuf:"varint,6,opt,name=order,proto3,enum=holdfast.v1.SessionOrder" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2872,6 +2924,13 @@ func (x *ListSessionsRequest) GetSeenIndex() uint64 {
 		return x.SeenIndex
 	}
 	return 0
+}
+
+func (x *ListSessionsRequest) GetOrder() SessionOrder {
+	if x != nil {
+		return x.Order
+	}
+	return SessionOrder_SESSION_ORDER_UNSPECIFIED
 }
 
 // SessionFilter keeps the sessions that match all of its set fields.
@@ -3475,7 +3534,7 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\vcertificate\x18\x02 \x01(\v2\x18.holdfast.v1.CertificateH\x00R\vcertificate\x127\n" +
 	"\tremaining\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\tremaining\x12,\n" +
 	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05stateB\b\n" +
-	"\x06result\"\xcc\x01\n" +
+	"\x06result\"\xfd\x01\n" +
 	"\x13ListSessionsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -3483,7 +3542,8 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x06filter\x18\x03 \x01(\v2\x1a.holdfast.v1.SessionFilterR\x06filter\x12&\n" +
 	"\x0fallow_read_only\x18\x04 \x01(\bR\rallowReadOnly\x12\x1d\n" +
 	"\n" +
-	"seen_index\x18\x05 \x01(\x04R\tseenIndex\"\xb2\x03\n" +
+	"seen_index\x18\x05 \x01(\x04R\tseenIndex\x12/\n" +
+	"\x05order\x18\x06 \x01(\x0e2\x19.holdfast.v1.SessionOrderR\x05order\"\xb2\x03\n" +
 	"\rSessionFilter\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\rR\x05owner\x12>\n" +
 	"\x06labels\x18\x02 \x03(\v2&.holdfast.v1.SessionFilter.LabelsEntryR\x06labels\x12(\n" +
@@ -3514,7 +3574,10 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x05ended\x18\x04 \x01(\v2\x18.holdfast.v1.CertificateH\x00R\x05ended\x12'\n" +
 	"\x04lost\x18\x05 \x01(\v2\x11.holdfast.v1.LostH\x00R\x04lost\x12,\n" +
 	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05stateB\a\n" +
-	"\x05event2\x87\x06\n" +
+	"\x05event*J\n" +
+	"\fSessionOrder\x12\x1d\n" +
+	"\x19SESSION_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17SESSION_ORDER_REMAINING\x10\x012\x87\x06\n" +
 	"\x0eSessionService\x12E\n" +
 	"\aConnect\x12\x1a.holdfast.v1.ClientMessage\x1a\x1a.holdfast.v1.ServerMessage(\x010\x01\x12P\n" +
 	"\vOpenSession\x12\x1f.holdfast.v1.OpenSessionRequest\x1a .holdfast.v1.OpenSessionResponse\x12V\n" +
@@ -3539,199 +3602,202 @@ func file_holdfast_v1_session_proto_rawDescGZIP() []byte {
 	return file_holdfast_v1_session_proto_rawDescData
 }
 
+var file_holdfast_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_holdfast_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_holdfast_v1_session_proto_goTypes = []any{
-	(*ClientMessage)(nil),          // 0: holdfast.v1.ClientMessage
-	(*Batch)(nil),                  // 1: holdfast.v1.Batch
-	(*ResumeSessions)(nil),         // 2: holdfast.v1.ResumeSessions
-	(*Open)(nil),                   // 3: holdfast.v1.Open
-	(*Resume)(nil),                 // 4: holdfast.v1.Resume
-	(*Touch)(nil),                  // 5: holdfast.v1.Touch
-	(*Close)(nil),                  // 6: holdfast.v1.Close
-	(*Upgrade)(nil),                // 7: holdfast.v1.Upgrade
-	(*ServerMessage)(nil),          // 8: holdfast.v1.ServerMessage
-	(*Answers)(nil),                // 9: holdfast.v1.Answers
-	(*ResumedSessions)(nil),        // 10: holdfast.v1.ResumedSessions
-	(*Opened)(nil),                 // 11: holdfast.v1.Opened
-	(*Resumed)(nil),                // 12: holdfast.v1.Resumed
-	(*Touched)(nil),                // 13: holdfast.v1.Touched
-	(*TouchFailure)(nil),           // 14: holdfast.v1.TouchFailure
-	(*Closed)(nil),                 // 15: holdfast.v1.Closed
-	(*Upgraded)(nil),               // 16: holdfast.v1.Upgraded
-	(*Failed)(nil),                 // 17: holdfast.v1.Failed
-	(*Gone)(nil),                   // 18: holdfast.v1.Gone
-	(*Moved)(nil),                  // 19: holdfast.v1.Moved
-	(*Jeopardy)(nil),               // 20: holdfast.v1.Jeopardy
-	(*JeopardyEnded)(nil),          // 21: holdfast.v1.JeopardyEnded
-	(*OpenSessionRequest)(nil),     // 22: holdfast.v1.OpenSessionRequest
-	(*OpenSessionResponse)(nil),    // 23: holdfast.v1.OpenSessionResponse
-	(*ResumeSessionRequest)(nil),   // 24: holdfast.v1.ResumeSessionRequest
-	(*ResumeSessionResponse)(nil),  // 25: holdfast.v1.ResumeSessionResponse
-	(*TouchSessionsRequest)(nil),   // 26: holdfast.v1.TouchSessionsRequest
-	(*TouchSessionsResponse)(nil),  // 27: holdfast.v1.TouchSessionsResponse
-	(*TouchResult)(nil),            // 28: holdfast.v1.TouchResult
-	(*UpgradeSessionRequest)(nil),  // 29: holdfast.v1.UpgradeSessionRequest
-	(*UpgradeSessionResponse)(nil), // 30: holdfast.v1.UpgradeSessionResponse
-	(*CloseSessionRequest)(nil),    // 31: holdfast.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),   // 32: holdfast.v1.CloseSessionResponse
-	(*GetSessionRequest)(nil),      // 33: holdfast.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),     // 34: holdfast.v1.GetSessionResponse
-	(*ListSessionsRequest)(nil),    // 35: holdfast.v1.ListSessionsRequest
-	(*SessionFilter)(nil),          // 36: holdfast.v1.SessionFilter
-	(*ListSessionsResponse)(nil),   // 37: holdfast.v1.ListSessionsResponse
-	(*ListedSession)(nil),          // 38: holdfast.v1.ListedSession
-	(*WatchSessionsRequest)(nil),   // 39: holdfast.v1.WatchSessionsRequest
-	(*WatchSessionsResponse)(nil),  // 40: holdfast.v1.WatchSessionsResponse
-	nil,                            // 41: holdfast.v1.Open.LabelsEntry
-	nil,                            // 42: holdfast.v1.OpenSessionRequest.LabelsEntry
-	nil,                            // 43: holdfast.v1.SessionFilter.LabelsEntry
-	(*Write)(nil),                  // 44: holdfast.v1.Write
-	(*TreeRead)(nil),               // 45: holdfast.v1.TreeRead
-	(*AddWatches)(nil),             // 46: holdfast.v1.AddWatches
-	(*RemoveWatches)(nil),          // 47: holdfast.v1.RemoveWatches
-	(*durationpb.Duration)(nil),    // 48: google.protobuf.Duration
-	(*Token)(nil),                  // 49: holdfast.v1.Token
-	(*NodeState)(nil),              // 50: holdfast.v1.NodeState
-	(*Written)(nil),                // 51: holdfast.v1.Written
-	(*TreeAnswer)(nil),             // 52: holdfast.v1.TreeAnswer
-	(*WatchesAdded)(nil),           // 53: holdfast.v1.WatchesAdded
-	(*WatchesRemoved)(nil),         // 54: holdfast.v1.WatchesRemoved
-	(*Events)(nil),                 // 55: holdfast.v1.Events
-	(*Lost)(nil),                   // 56: holdfast.v1.Lost
-	(*Told)(nil),                   // 57: holdfast.v1.Told
-	(*Draining)(nil),               // 58: holdfast.v1.Draining
-	(*DrainingEnded)(nil),          // 59: holdfast.v1.DrainingEnded
-	(*Session)(nil),                // 60: holdfast.v1.Session
-	(*ErrorDetail)(nil),            // 61: holdfast.v1.ErrorDetail
-	(Cause)(0),                     // 62: holdfast.v1.Cause
-	(*Certificate)(nil),            // 63: holdfast.v1.Certificate
-	(*timestamppb.Timestamp)(nil),  // 64: google.protobuf.Timestamp
-	(Scope)(0),                     // 65: holdfast.v1.Scope
+	(SessionOrder)(0),              // 0: holdfast.v1.SessionOrder
+	(*ClientMessage)(nil),          // 1: holdfast.v1.ClientMessage
+	(*Batch)(nil),                  // 2: holdfast.v1.Batch
+	(*ResumeSessions)(nil),         // 3: holdfast.v1.ResumeSessions
+	(*Open)(nil),                   // 4: holdfast.v1.Open
+	(*Resume)(nil),                 // 5: holdfast.v1.Resume
+	(*Touch)(nil),                  // 6: holdfast.v1.Touch
+	(*Close)(nil),                  // 7: holdfast.v1.Close
+	(*Upgrade)(nil),                // 8: holdfast.v1.Upgrade
+	(*ServerMessage)(nil),          // 9: holdfast.v1.ServerMessage
+	(*Answers)(nil),                // 10: holdfast.v1.Answers
+	(*ResumedSessions)(nil),        // 11: holdfast.v1.ResumedSessions
+	(*Opened)(nil),                 // 12: holdfast.v1.Opened
+	(*Resumed)(nil),                // 13: holdfast.v1.Resumed
+	(*Touched)(nil),                // 14: holdfast.v1.Touched
+	(*TouchFailure)(nil),           // 15: holdfast.v1.TouchFailure
+	(*Closed)(nil),                 // 16: holdfast.v1.Closed
+	(*Upgraded)(nil),               // 17: holdfast.v1.Upgraded
+	(*Failed)(nil),                 // 18: holdfast.v1.Failed
+	(*Gone)(nil),                   // 19: holdfast.v1.Gone
+	(*Moved)(nil),                  // 20: holdfast.v1.Moved
+	(*Jeopardy)(nil),               // 21: holdfast.v1.Jeopardy
+	(*JeopardyEnded)(nil),          // 22: holdfast.v1.JeopardyEnded
+	(*OpenSessionRequest)(nil),     // 23: holdfast.v1.OpenSessionRequest
+	(*OpenSessionResponse)(nil),    // 24: holdfast.v1.OpenSessionResponse
+	(*ResumeSessionRequest)(nil),   // 25: holdfast.v1.ResumeSessionRequest
+	(*ResumeSessionResponse)(nil),  // 26: holdfast.v1.ResumeSessionResponse
+	(*TouchSessionsRequest)(nil),   // 27: holdfast.v1.TouchSessionsRequest
+	(*TouchSessionsResponse)(nil),  // 28: holdfast.v1.TouchSessionsResponse
+	(*TouchResult)(nil),            // 29: holdfast.v1.TouchResult
+	(*UpgradeSessionRequest)(nil),  // 30: holdfast.v1.UpgradeSessionRequest
+	(*UpgradeSessionResponse)(nil), // 31: holdfast.v1.UpgradeSessionResponse
+	(*CloseSessionRequest)(nil),    // 32: holdfast.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),   // 33: holdfast.v1.CloseSessionResponse
+	(*GetSessionRequest)(nil),      // 34: holdfast.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),     // 35: holdfast.v1.GetSessionResponse
+	(*ListSessionsRequest)(nil),    // 36: holdfast.v1.ListSessionsRequest
+	(*SessionFilter)(nil),          // 37: holdfast.v1.SessionFilter
+	(*ListSessionsResponse)(nil),   // 38: holdfast.v1.ListSessionsResponse
+	(*ListedSession)(nil),          // 39: holdfast.v1.ListedSession
+	(*WatchSessionsRequest)(nil),   // 40: holdfast.v1.WatchSessionsRequest
+	(*WatchSessionsResponse)(nil),  // 41: holdfast.v1.WatchSessionsResponse
+	nil,                            // 42: holdfast.v1.Open.LabelsEntry
+	nil,                            // 43: holdfast.v1.OpenSessionRequest.LabelsEntry
+	nil,                            // 44: holdfast.v1.SessionFilter.LabelsEntry
+	(*Write)(nil),                  // 45: holdfast.v1.Write
+	(*TreeRead)(nil),               // 46: holdfast.v1.TreeRead
+	(*AddWatches)(nil),             // 47: holdfast.v1.AddWatches
+	(*RemoveWatches)(nil),          // 48: holdfast.v1.RemoveWatches
+	(*durationpb.Duration)(nil),    // 49: google.protobuf.Duration
+	(*Token)(nil),                  // 50: holdfast.v1.Token
+	(*NodeState)(nil),              // 51: holdfast.v1.NodeState
+	(*Written)(nil),                // 52: holdfast.v1.Written
+	(*TreeAnswer)(nil),             // 53: holdfast.v1.TreeAnswer
+	(*WatchesAdded)(nil),           // 54: holdfast.v1.WatchesAdded
+	(*WatchesRemoved)(nil),         // 55: holdfast.v1.WatchesRemoved
+	(*Events)(nil),                 // 56: holdfast.v1.Events
+	(*Lost)(nil),                   // 57: holdfast.v1.Lost
+	(*Told)(nil),                   // 58: holdfast.v1.Told
+	(*Draining)(nil),               // 59: holdfast.v1.Draining
+	(*DrainingEnded)(nil),          // 60: holdfast.v1.DrainingEnded
+	(*Session)(nil),                // 61: holdfast.v1.Session
+	(*ErrorDetail)(nil),            // 62: holdfast.v1.ErrorDetail
+	(Cause)(0),                     // 63: holdfast.v1.Cause
+	(*Certificate)(nil),            // 64: holdfast.v1.Certificate
+	(*timestamppb.Timestamp)(nil),  // 65: google.protobuf.Timestamp
+	(Scope)(0),                     // 66: holdfast.v1.Scope
 }
 var file_holdfast_v1_session_proto_depIdxs = []int32{
-	3,   // 0: holdfast.v1.ClientMessage.open:type_name -> holdfast.v1.Open
-	4,   // 1: holdfast.v1.ClientMessage.resume:type_name -> holdfast.v1.Resume
-	5,   // 2: holdfast.v1.ClientMessage.touch:type_name -> holdfast.v1.Touch
-	6,   // 3: holdfast.v1.ClientMessage.close:type_name -> holdfast.v1.Close
-	7,   // 4: holdfast.v1.ClientMessage.upgrade:type_name -> holdfast.v1.Upgrade
-	1,   // 5: holdfast.v1.ClientMessage.batch:type_name -> holdfast.v1.Batch
-	2,   // 6: holdfast.v1.ClientMessage.resume_sessions:type_name -> holdfast.v1.ResumeSessions
-	44,  // 7: holdfast.v1.ClientMessage.write:type_name -> holdfast.v1.Write
-	45,  // 8: holdfast.v1.ClientMessage.read:type_name -> holdfast.v1.TreeRead
-	46,  // 9: holdfast.v1.ClientMessage.add_watches:type_name -> holdfast.v1.AddWatches
-	47,  // 10: holdfast.v1.ClientMessage.remove_watches:type_name -> holdfast.v1.RemoveWatches
-	0,   // 11: holdfast.v1.Batch.requests:type_name -> holdfast.v1.ClientMessage
-	48,  // 12: holdfast.v1.Open.timeout:type_name -> google.protobuf.Duration
-	41,  // 13: holdfast.v1.Open.labels:type_name -> holdfast.v1.Open.LabelsEntry
-	49,  // 14: holdfast.v1.Resume.token:type_name -> holdfast.v1.Token
-	49,  // 15: holdfast.v1.Close.token:type_name -> holdfast.v1.Token
-	49,  // 16: holdfast.v1.Upgrade.token:type_name -> holdfast.v1.Token
-	50,  // 17: holdfast.v1.ServerMessage.state:type_name -> holdfast.v1.NodeState
-	11,  // 18: holdfast.v1.ServerMessage.opened:type_name -> holdfast.v1.Opened
-	12,  // 19: holdfast.v1.ServerMessage.resumed:type_name -> holdfast.v1.Resumed
-	13,  // 20: holdfast.v1.ServerMessage.touched:type_name -> holdfast.v1.Touched
-	15,  // 21: holdfast.v1.ServerMessage.closed:type_name -> holdfast.v1.Closed
-	17,  // 22: holdfast.v1.ServerMessage.failed:type_name -> holdfast.v1.Failed
-	18,  // 23: holdfast.v1.ServerMessage.gone:type_name -> holdfast.v1.Gone
-	19,  // 24: holdfast.v1.ServerMessage.moved:type_name -> holdfast.v1.Moved
-	20,  // 25: holdfast.v1.ServerMessage.jeopardy:type_name -> holdfast.v1.Jeopardy
-	21,  // 26: holdfast.v1.ServerMessage.jeopardy_ended:type_name -> holdfast.v1.JeopardyEnded
-	16,  // 27: holdfast.v1.ServerMessage.upgraded:type_name -> holdfast.v1.Upgraded
-	9,   // 28: holdfast.v1.ServerMessage.answers:type_name -> holdfast.v1.Answers
-	10,  // 29: holdfast.v1.ServerMessage.resumed_sessions:type_name -> holdfast.v1.ResumedSessions
-	51,  // 30: holdfast.v1.ServerMessage.written:type_name -> holdfast.v1.Written
-	52,  // 31: holdfast.v1.ServerMessage.read:type_name -> holdfast.v1.TreeAnswer
-	53,  // 32: holdfast.v1.ServerMessage.watches_added:type_name -> holdfast.v1.WatchesAdded
-	54,  // 33: holdfast.v1.ServerMessage.watches_removed:type_name -> holdfast.v1.WatchesRemoved
-	55,  // 34: holdfast.v1.ServerMessage.events:type_name -> holdfast.v1.Events
-	56,  // 35: holdfast.v1.ServerMessage.lost:type_name -> holdfast.v1.Lost
-	57,  // 36: holdfast.v1.ServerMessage.told:type_name -> holdfast.v1.Told
-	58,  // 37: holdfast.v1.ServerMessage.draining:type_name -> holdfast.v1.Draining
-	59,  // 38: holdfast.v1.ServerMessage.draining_ended:type_name -> holdfast.v1.DrainingEnded
-	8,   // 39: holdfast.v1.Answers.messages:type_name -> holdfast.v1.ServerMessage
-	14,  // 40: holdfast.v1.ResumedSessions.failures:type_name -> holdfast.v1.TouchFailure
-	60,  // 41: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
-	49,  // 42: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
-	48,  // 43: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
-	60,  // 44: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
-	49,  // 45: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
-	48,  // 46: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
-	48,  // 47: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
-	14,  // 48: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
-	61,  // 49: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
-	60,  // 50: holdfast.v1.Upgraded.session:type_name -> holdfast.v1.Session
-	49,  // 51: holdfast.v1.Upgraded.token:type_name -> holdfast.v1.Token
-	48,  // 52: holdfast.v1.Upgraded.safe_for:type_name -> google.protobuf.Duration
-	61,  // 53: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
-	62,  // 54: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
-	63,  // 55: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
-	64,  // 56: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
-	48,  // 57: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
-	42,  // 58: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
-	60,  // 59: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
-	49,  // 60: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
-	48,  // 61: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	50,  // 62: holdfast.v1.OpenSessionResponse.state:type_name -> holdfast.v1.NodeState
-	49,  // 63: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
-	60,  // 64: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
-	49,  // 65: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
-	48,  // 66: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	50,  // 67: holdfast.v1.ResumeSessionResponse.state:type_name -> holdfast.v1.NodeState
-	49,  // 68: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
-	28,  // 69: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
-	50,  // 70: holdfast.v1.TouchSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	48,  // 71: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
-	61,  // 72: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
-	49,  // 73: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
-	60,  // 74: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
-	49,  // 75: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
-	48,  // 76: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	50,  // 77: holdfast.v1.UpgradeSessionResponse.state:type_name -> holdfast.v1.NodeState
-	49,  // 78: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
-	50,  // 79: holdfast.v1.CloseSessionResponse.state:type_name -> holdfast.v1.NodeState
-	60,  // 80: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
-	63,  // 81: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
-	48,  // 82: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
-	50,  // 83: holdfast.v1.GetSessionResponse.state:type_name -> holdfast.v1.NodeState
-	36,  // 84: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
-	43,  // 85: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
-	65,  // 86: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
-	48,  // 87: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
-	48,  // 88: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
-	48,  // 89: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
-	48,  // 90: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
-	38,  // 91: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
-	50,  // 92: holdfast.v1.ListSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	60,  // 93: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
-	48,  // 94: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
-	60,  // 95: holdfast.v1.WatchSessionsResponse.opened:type_name -> holdfast.v1.Session
-	60,  // 96: holdfast.v1.WatchSessionsResponse.moved:type_name -> holdfast.v1.Session
-	63,  // 97: holdfast.v1.WatchSessionsResponse.ended:type_name -> holdfast.v1.Certificate
-	56,  // 98: holdfast.v1.WatchSessionsResponse.lost:type_name -> holdfast.v1.Lost
-	50,  // 99: holdfast.v1.WatchSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	0,   // 100: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
-	22,  // 101: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
-	24,  // 102: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
-	26,  // 103: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
-	29,  // 104: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
-	31,  // 105: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
-	33,  // 106: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
-	35,  // 107: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
-	39,  // 108: holdfast.v1.SessionService.WatchSessions:input_type -> holdfast.v1.WatchSessionsRequest
-	8,   // 109: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
-	23,  // 110: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
-	25,  // 111: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
-	27,  // 112: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
-	30,  // 113: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
-	32,  // 114: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
-	34,  // 115: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
-	37,  // 116: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
-	40,  // 117: holdfast.v1.SessionService.WatchSessions:output_type -> holdfast.v1.WatchSessionsResponse
-	109, // [109:118] is the sub-list for method output_type
-	100, // [100:109] is the sub-list for method input_type
-	100, // [100:100] is the sub-list for extension type_name
-	100, // [100:100] is the sub-list for extension extendee
-	0,   // [0:100] is the sub-list for field type_name
+	4,   // 0: holdfast.v1.ClientMessage.open:type_name -> holdfast.v1.Open
+	5,   // 1: holdfast.v1.ClientMessage.resume:type_name -> holdfast.v1.Resume
+	6,   // 2: holdfast.v1.ClientMessage.touch:type_name -> holdfast.v1.Touch
+	7,   // 3: holdfast.v1.ClientMessage.close:type_name -> holdfast.v1.Close
+	8,   // 4: holdfast.v1.ClientMessage.upgrade:type_name -> holdfast.v1.Upgrade
+	2,   // 5: holdfast.v1.ClientMessage.batch:type_name -> holdfast.v1.Batch
+	3,   // 6: holdfast.v1.ClientMessage.resume_sessions:type_name -> holdfast.v1.ResumeSessions
+	45,  // 7: holdfast.v1.ClientMessage.write:type_name -> holdfast.v1.Write
+	46,  // 8: holdfast.v1.ClientMessage.read:type_name -> holdfast.v1.TreeRead
+	47,  // 9: holdfast.v1.ClientMessage.add_watches:type_name -> holdfast.v1.AddWatches
+	48,  // 10: holdfast.v1.ClientMessage.remove_watches:type_name -> holdfast.v1.RemoveWatches
+	1,   // 11: holdfast.v1.Batch.requests:type_name -> holdfast.v1.ClientMessage
+	49,  // 12: holdfast.v1.Open.timeout:type_name -> google.protobuf.Duration
+	42,  // 13: holdfast.v1.Open.labels:type_name -> holdfast.v1.Open.LabelsEntry
+	50,  // 14: holdfast.v1.Resume.token:type_name -> holdfast.v1.Token
+	50,  // 15: holdfast.v1.Close.token:type_name -> holdfast.v1.Token
+	50,  // 16: holdfast.v1.Upgrade.token:type_name -> holdfast.v1.Token
+	51,  // 17: holdfast.v1.ServerMessage.state:type_name -> holdfast.v1.NodeState
+	12,  // 18: holdfast.v1.ServerMessage.opened:type_name -> holdfast.v1.Opened
+	13,  // 19: holdfast.v1.ServerMessage.resumed:type_name -> holdfast.v1.Resumed
+	14,  // 20: holdfast.v1.ServerMessage.touched:type_name -> holdfast.v1.Touched
+	16,  // 21: holdfast.v1.ServerMessage.closed:type_name -> holdfast.v1.Closed
+	18,  // 22: holdfast.v1.ServerMessage.failed:type_name -> holdfast.v1.Failed
+	19,  // 23: holdfast.v1.ServerMessage.gone:type_name -> holdfast.v1.Gone
+	20,  // 24: holdfast.v1.ServerMessage.moved:type_name -> holdfast.v1.Moved
+	21,  // 25: holdfast.v1.ServerMessage.jeopardy:type_name -> holdfast.v1.Jeopardy
+	22,  // 26: holdfast.v1.ServerMessage.jeopardy_ended:type_name -> holdfast.v1.JeopardyEnded
+	17,  // 27: holdfast.v1.ServerMessage.upgraded:type_name -> holdfast.v1.Upgraded
+	10,  // 28: holdfast.v1.ServerMessage.answers:type_name -> holdfast.v1.Answers
+	11,  // 29: holdfast.v1.ServerMessage.resumed_sessions:type_name -> holdfast.v1.ResumedSessions
+	52,  // 30: holdfast.v1.ServerMessage.written:type_name -> holdfast.v1.Written
+	53,  // 31: holdfast.v1.ServerMessage.read:type_name -> holdfast.v1.TreeAnswer
+	54,  // 32: holdfast.v1.ServerMessage.watches_added:type_name -> holdfast.v1.WatchesAdded
+	55,  // 33: holdfast.v1.ServerMessage.watches_removed:type_name -> holdfast.v1.WatchesRemoved
+	56,  // 34: holdfast.v1.ServerMessage.events:type_name -> holdfast.v1.Events
+	57,  // 35: holdfast.v1.ServerMessage.lost:type_name -> holdfast.v1.Lost
+	58,  // 36: holdfast.v1.ServerMessage.told:type_name -> holdfast.v1.Told
+	59,  // 37: holdfast.v1.ServerMessage.draining:type_name -> holdfast.v1.Draining
+	60,  // 38: holdfast.v1.ServerMessage.draining_ended:type_name -> holdfast.v1.DrainingEnded
+	9,   // 39: holdfast.v1.Answers.messages:type_name -> holdfast.v1.ServerMessage
+	15,  // 40: holdfast.v1.ResumedSessions.failures:type_name -> holdfast.v1.TouchFailure
+	61,  // 41: holdfast.v1.Opened.session:type_name -> holdfast.v1.Session
+	50,  // 42: holdfast.v1.Opened.token:type_name -> holdfast.v1.Token
+	49,  // 43: holdfast.v1.Opened.safe_for:type_name -> google.protobuf.Duration
+	61,  // 44: holdfast.v1.Resumed.session:type_name -> holdfast.v1.Session
+	50,  // 45: holdfast.v1.Resumed.token:type_name -> holdfast.v1.Token
+	49,  // 46: holdfast.v1.Resumed.safe_for:type_name -> google.protobuf.Duration
+	49,  // 47: holdfast.v1.Touched.safe_for:type_name -> google.protobuf.Duration
+	15,  // 48: holdfast.v1.Touched.failures:type_name -> holdfast.v1.TouchFailure
+	62,  // 49: holdfast.v1.TouchFailure.error:type_name -> holdfast.v1.ErrorDetail
+	61,  // 50: holdfast.v1.Upgraded.session:type_name -> holdfast.v1.Session
+	50,  // 51: holdfast.v1.Upgraded.token:type_name -> holdfast.v1.Token
+	49,  // 52: holdfast.v1.Upgraded.safe_for:type_name -> google.protobuf.Duration
+	62,  // 53: holdfast.v1.Failed.error:type_name -> holdfast.v1.ErrorDetail
+	63,  // 54: holdfast.v1.Gone.cause:type_name -> holdfast.v1.Cause
+	64,  // 55: holdfast.v1.Gone.certificate:type_name -> holdfast.v1.Certificate
+	65,  // 56: holdfast.v1.Jeopardy.since:type_name -> google.protobuf.Timestamp
+	49,  // 57: holdfast.v1.OpenSessionRequest.timeout:type_name -> google.protobuf.Duration
+	43,  // 58: holdfast.v1.OpenSessionRequest.labels:type_name -> holdfast.v1.OpenSessionRequest.LabelsEntry
+	61,  // 59: holdfast.v1.OpenSessionResponse.session:type_name -> holdfast.v1.Session
+	50,  // 60: holdfast.v1.OpenSessionResponse.token:type_name -> holdfast.v1.Token
+	49,  // 61: holdfast.v1.OpenSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	51,  // 62: holdfast.v1.OpenSessionResponse.state:type_name -> holdfast.v1.NodeState
+	50,  // 63: holdfast.v1.ResumeSessionRequest.token:type_name -> holdfast.v1.Token
+	61,  // 64: holdfast.v1.ResumeSessionResponse.session:type_name -> holdfast.v1.Session
+	50,  // 65: holdfast.v1.ResumeSessionResponse.token:type_name -> holdfast.v1.Token
+	49,  // 66: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	51,  // 67: holdfast.v1.ResumeSessionResponse.state:type_name -> holdfast.v1.NodeState
+	50,  // 68: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
+	29,  // 69: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
+	51,  // 70: holdfast.v1.TouchSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	49,  // 71: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
+	62,  // 72: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
+	50,  // 73: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
+	61,  // 74: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
+	50,  // 75: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
+	49,  // 76: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	51,  // 77: holdfast.v1.UpgradeSessionResponse.state:type_name -> holdfast.v1.NodeState
+	50,  // 78: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
+	51,  // 79: holdfast.v1.CloseSessionResponse.state:type_name -> holdfast.v1.NodeState
+	61,  // 80: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
+	64,  // 81: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
+	49,  // 82: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
+	51,  // 83: holdfast.v1.GetSessionResponse.state:type_name -> holdfast.v1.NodeState
+	37,  // 84: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
+	0,   // 85: holdfast.v1.ListSessionsRequest.order:type_name -> holdfast.v1.SessionOrder
+	44,  // 86: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
+	66,  // 87: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
+	49,  // 88: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
+	49,  // 89: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
+	49,  // 90: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
+	49,  // 91: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
+	39,  // 92: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
+	51,  // 93: holdfast.v1.ListSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	61,  // 94: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
+	49,  // 95: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
+	61,  // 96: holdfast.v1.WatchSessionsResponse.opened:type_name -> holdfast.v1.Session
+	61,  // 97: holdfast.v1.WatchSessionsResponse.moved:type_name -> holdfast.v1.Session
+	64,  // 98: holdfast.v1.WatchSessionsResponse.ended:type_name -> holdfast.v1.Certificate
+	57,  // 99: holdfast.v1.WatchSessionsResponse.lost:type_name -> holdfast.v1.Lost
+	51,  // 100: holdfast.v1.WatchSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	1,   // 101: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
+	23,  // 102: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
+	25,  // 103: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
+	27,  // 104: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
+	30,  // 105: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
+	32,  // 106: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
+	34,  // 107: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
+	36,  // 108: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
+	40,  // 109: holdfast.v1.SessionService.WatchSessions:input_type -> holdfast.v1.WatchSessionsRequest
+	9,   // 110: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
+	24,  // 111: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
+	26,  // 112: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
+	28,  // 113: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
+	31,  // 114: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
+	33,  // 115: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
+	35,  // 116: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
+	38,  // 117: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
+	41,  // 118: holdfast.v1.SessionService.WatchSessions:output_type -> holdfast.v1.WatchSessionsResponse
+	110, // [110:119] is the sub-list for method output_type
+	101, // [101:110] is the sub-list for method input_type
+	101, // [101:101] is the sub-list for extension type_name
+	101, // [101:101] is the sub-list for extension extendee
+	0,   // [0:101] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_session_proto_init() }
@@ -3794,13 +3860,14 @@ func file_holdfast_v1_session_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_session_proto_rawDesc), len(file_holdfast_v1_session_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_holdfast_v1_session_proto_goTypes,
 		DependencyIndexes: file_holdfast_v1_session_proto_depIdxs,
+		EnumInfos:         file_holdfast_v1_session_proto_enumTypes,
 		MessageInfos:      file_holdfast_v1_session_proto_msgTypes,
 	}.Build()
 	File_holdfast_v1_session_proto = out.File

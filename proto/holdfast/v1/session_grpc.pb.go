@@ -66,7 +66,7 @@ type SessionServiceClient interface {
 	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error)
 	// ListSessions shows sessions in the order of their ids, page by page: all global sessions, and the local sessions of
 	// the asked node. Each page is a linearizable read of its own. With the scope SCOPE_LOCAL the node asks no other
-	// node.
+	// node. With the order SESSION_ORDER_REMAINING there is one page, of the sessions that are soonest to expire.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// WatchSessions tells of global sessions that are opened, moved and ended, in the order of their stamps, until the call
 	// ends. The first message has a stamp and no event.
@@ -214,7 +214,7 @@ type SessionServiceServer interface {
 	GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error)
 	// ListSessions shows sessions in the order of their ids, page by page: all global sessions, and the local sessions of
 	// the asked node. Each page is a linearizable read of its own. With the scope SCOPE_LOCAL the node asks no other
-	// node.
+	// node. With the order SESSION_ORDER_REMAINING there is one page, of the sessions that are soonest to expire.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// WatchSessions tells of global sessions that are opened, moved and ended, in the order of their stamps, until the call
 	// ends. The first message has a stamp and no event.

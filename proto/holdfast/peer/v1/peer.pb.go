@@ -13,6 +13,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	v1 "holdfast/proto/holdfast/v1"
 	reflect "reflect"
 	sync "sync"
@@ -875,6 +876,7 @@ type Request struct {
 	//	*Request_Kill
 	//	*Request_Freeze
 	//	*Request_Extend
+	//	*Request_Soonest
 	Body          isRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1023,6 +1025,15 @@ func (x *Request) GetExtend() *ExtendRequest {
 	return nil
 }
 
+func (x *Request) GetSoonest() *SoonestRequest {
+	if x != nil {
+		if x, ok := x.Body.(*Request_Soonest); ok {
+			return x.Soonest
+		}
+	}
+	return nil
+}
+
 type isRequest_Body interface {
 	isRequest_Body()
 }
@@ -1073,6 +1084,10 @@ type Request_Extend struct {
 	Extend *ExtendRequest `protobuf:"bytes,18,opt,name=extend,proto3,oneof"`
 }
 
+type Request_Soonest struct {
+	Soonest *SoonestRequest `protobuf:"bytes,19,opt,name=soonest,proto3,oneof"`
+}
+
 func (*Request_Open) isRequest_Body() {}
 
 func (*Request_Resume) isRequest_Body() {}
@@ -1094,6 +1109,8 @@ func (*Request_Kill) isRequest_Body() {}
 func (*Request_Freeze) isRequest_Body() {}
 
 func (*Request_Extend) isRequest_Body() {}
+
+func (*Request_Soonest) isRequest_Body() {}
 
 // Requests are what waits at a learner, in the order in which the leader takes them: 1 to 1,024. No field may be added:
 // its reader refuses a field that it does not know, and the stream ends.
@@ -1922,6 +1939,104 @@ func (x *ExtendRequest) GetFor() *durationpb.Duration {
 	return nil
 }
 
+// SoonestRequest asks for the sessions that match all fields that are set and have the least time left.
+type SoonestRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most that are wanted, 1 to 1,000.
+	Size uint32 `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
+	// Node number; 0 for any.
+	Owner uint32 `protobuf:"varint,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Labels that the session has. An empty value matches any value of the key.
+	Labels []*Label `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty"`
+	// Bounds of the moment of the open.
+	OpenedAfter  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=opened_after,json=openedAfter,proto3" json:"opened_after,omitempty"`
+	OpenedBefore *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=opened_before,json=openedBefore,proto3" json:"opened_before,omitempty"`
+	// Bounds of the time until expiry.
+	MinRemaining  *durationpb.Duration `protobuf:"bytes,6,opt,name=min_remaining,json=minRemaining,proto3" json:"min_remaining,omitempty"`
+	MaxRemaining  *durationpb.Duration `protobuf:"bytes,7,opt,name=max_remaining,json=maxRemaining,proto3" json:"max_remaining,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SoonestRequest) Reset() {
+	*x = SoonestRequest{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SoonestRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SoonestRequest) ProtoMessage() {}
+
+func (x *SoonestRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SoonestRequest.ProtoReflect.Descriptor instead.
+func (*SoonestRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *SoonestRequest) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *SoonestRequest) GetOwner() uint32 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
+func (x *SoonestRequest) GetLabels() []*Label {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *SoonestRequest) GetOpenedAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OpenedAfter
+	}
+	return nil
+}
+
+func (x *SoonestRequest) GetOpenedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OpenedBefore
+	}
+	return nil
+}
+
+func (x *SoonestRequest) GetMinRemaining() *durationpb.Duration {
+	if x != nil {
+		return x.MinRemaining
+	}
+	return nil
+}
+
+func (x *SoonestRequest) GetMaxRemaining() *durationpb.Duration {
+	if x != nil {
+		return x.MaxRemaining
+	}
+	return nil
+}
+
 // Reply answers a request.
 type Reply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1943,14 +2058,16 @@ type Reply struct {
 	// After a ResumesRequest. After a KillRequest too: then the attachments are those of the sessions that were ended.
 	Moved *Moved `protobuf:"bytes,13,opt,name=moved,proto3" json:"moved,omitempty"`
 	// After an ExplainRequest, of a session that lives.
-	Vigil         *v1.Vigil `protobuf:"bytes,14,opt,name=vigil,proto3" json:"vigil,omitempty"`
+	Vigil *v1.Vigil `protobuf:"bytes,14,opt,name=vigil,proto3" json:"vigil,omitempty"`
+	// After a SoonestRequest: the sessions, the soonest to expire first; remaining_ms has as many, in their order.
+	Soonest       []uint64 `protobuf:"fixed64,15,rep,packed,name=soonest,proto3" json:"soonest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2079,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2092,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Reply) GetSeq() uint64 {
@@ -2055,6 +2172,13 @@ func (x *Reply) GetVigil() *v1.Vigil {
 	return nil
 }
 
+func (x *Reply) GetSoonest() []uint64 {
+	if x != nil {
+		return x.Soonest
+	}
+	return nil
+}
+
 // Moved says what became of each session of a ResumesRequest.
 type Moved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2070,7 +2194,7 @@ type Moved struct {
 
 func (x *Moved) Reset() {
 	*x = Moved{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2206,7 @@ func (x *Moved) String() string {
 func (*Moved) ProtoMessage() {}
 
 func (x *Moved) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2219,7 @@ func (x *Moved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moved.ProtoReflect.Descriptor instead.
 func (*Moved) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Moved) GetAttachments() []uint64 {
@@ -2131,7 +2255,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2267,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2280,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Refusal) GetAt() []uint32 {
@@ -2194,7 +2318,7 @@ type ForwardRequest struct {
 
 func (x *ForwardRequest) Reset() {
 	*x = ForwardRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2330,7 @@ func (x *ForwardRequest) String() string {
 func (*ForwardRequest) ProtoMessage() {}
 
 func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2343,7 @@ func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardRequest.ProtoReflect.Descriptor instead.
 func (*ForwardRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{25}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ForwardRequest) GetMessage() isForwardRequest_Message {
@@ -2291,7 +2415,7 @@ type ForwardResponse struct {
 
 func (x *ForwardResponse) Reset() {
 	*x = ForwardResponse{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2427,7 @@ func (x *ForwardResponse) String() string {
 func (*ForwardResponse) ProtoMessage() {}
 
 func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2440,7 @@ func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardResponse.ProtoReflect.Descriptor instead.
 func (*ForwardResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ForwardResponse) GetMessage() isForwardResponse_Message {
@@ -2375,7 +2499,7 @@ type ForwardHello struct {
 
 func (x *ForwardHello) Reset() {
 	*x = ForwardHello{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2387,7 +2511,7 @@ func (x *ForwardHello) String() string {
 func (*ForwardHello) ProtoMessage() {}
 
 func (x *ForwardHello) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2400,7 +2524,7 @@ func (x *ForwardHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardHello.ProtoReflect.Descriptor instead.
 func (*ForwardHello) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ForwardHello) GetClusterId() string {
@@ -2440,7 +2564,7 @@ type ForwardWelcome struct {
 
 func (x *ForwardWelcome) Reset() {
 	*x = ForwardWelcome{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2576,7 @@ func (x *ForwardWelcome) String() string {
 func (*ForwardWelcome) ProtoMessage() {}
 
 func (x *ForwardWelcome) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2589,7 @@ func (x *ForwardWelcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardWelcome.ProtoReflect.Descriptor instead.
 func (*ForwardWelcome) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ForwardWelcome) GetTerm() uint64 {
@@ -2486,7 +2610,7 @@ type Writes struct {
 
 func (x *Writes) Reset() {
 	*x = Writes{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2622,7 @@ func (x *Writes) String() string {
 func (*Writes) ProtoMessage() {}
 
 func (x *Writes) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2635,7 @@ func (x *Writes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Writes.ProtoReflect.Descriptor instead.
 func (*Writes) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Writes) GetWrites() []*ForwardedWrite {
@@ -2537,7 +2661,7 @@ type ForwardedWrite struct {
 
 func (x *ForwardedWrite) Reset() {
 	*x = ForwardedWrite{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2673,7 @@ func (x *ForwardedWrite) String() string {
 func (*ForwardedWrite) ProtoMessage() {}
 
 func (x *ForwardedWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2686,7 @@ func (x *ForwardedWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedWrite.ProtoReflect.Descriptor instead.
 func (*ForwardedWrite) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{30}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ForwardedWrite) GetCommand() []byte {
@@ -2605,7 +2729,7 @@ type Acknowledgements struct {
 
 func (x *Acknowledgements) Reset() {
 	*x = Acknowledgements{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2617,7 +2741,7 @@ func (x *Acknowledgements) String() string {
 func (*Acknowledgements) ProtoMessage() {}
 
 func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2630,7 +2754,7 @@ func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgements.ProtoReflect.Descriptor instead.
 func (*Acknowledgements) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{31}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Acknowledgements) GetSessions() []uint64 {
@@ -2660,7 +2784,7 @@ type WriteRefusals struct {
 
 func (x *WriteRefusals) Reset() {
 	*x = WriteRefusals{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2796,7 @@ func (x *WriteRefusals) String() string {
 func (*WriteRefusals) ProtoMessage() {}
 
 func (x *WriteRefusals) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2809,7 @@ func (x *WriteRefusals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRefusals.ProtoReflect.Descriptor instead.
 func (*WriteRefusals) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{32}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WriteRefusals) GetRefusals() []*WriteRefusal {
@@ -2708,7 +2832,7 @@ type WriteRefusal struct {
 
 func (x *WriteRefusal) Reset() {
 	*x = WriteRefusal{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +2844,7 @@ func (x *WriteRefusal) String() string {
 func (*WriteRefusal) ProtoMessage() {}
 
 func (x *WriteRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +2857,7 @@ func (x *WriteRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRefusal.ProtoReflect.Descriptor instead.
 func (*WriteRefusal) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{33}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WriteRefusal) GetSession() uint64 {
@@ -2768,7 +2892,7 @@ var File_holdfast_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1bholdfast/peer/v1/peer.proto\x12\x10holdfast.peer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17holdfast/v1/admin.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xd5\x01\n" +
+	"\x1bholdfast/peer/v1/peer.proto\x12\x10holdfast.peer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/admin.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xd5\x01\n" +
 	"\x0eLearnerMessage\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.holdfast.peer.v1.HelloH\x00R\x05hello\x122\n" +
 	"\x06answer\x18\x02 \x01(\v2\x18.holdfast.peer.v1.AnswerH\x00R\x06answer\x125\n" +
@@ -2837,7 +2961,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\fdigest_index\x18\x0f \x01(\x04R\vdigestIndex\x12\x16\n" +
 	"\x06digest\x18\x10 \x01(\fR\x06digest\x12\x1a\n" +
 	"\bdraining\x18\x14 \x01(\bR\bdraining\x12\x1b\n" +
-	"\tfull_disk\x18\x15 \x01(\bR\bfullDisk\"\x9d\x05\n" +
+	"\tfull_disk\x18\x15 \x01(\bR\bfullDisk\"\xdb\x05\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +
@@ -2850,7 +2974,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\aexplain\x18\x0f \x01(\v2 .holdfast.peer.v1.ExplainRequestH\x00R\aexplain\x123\n" +
 	"\x04kill\x18\x10 \x01(\v2\x1d.holdfast.peer.v1.KillRequestH\x00R\x04kill\x129\n" +
 	"\x06freeze\x18\x11 \x01(\v2\x1f.holdfast.peer.v1.FreezeRequestH\x00R\x06freeze\x129\n" +
-	"\x06extend\x18\x12 \x01(\v2\x1f.holdfast.peer.v1.ExtendRequestH\x00R\x06extendB\x06\n" +
+	"\x06extend\x18\x12 \x01(\v2\x1f.holdfast.peer.v1.ExtendRequestH\x00R\x06extend\x12<\n" +
+	"\asoonest\x18\x13 \x01(\v2 .holdfast.peer.v1.SoonestRequestH\x00R\asoonestB\x06\n" +
 	"\x04body\"A\n" +
 	"\bRequests\x125\n" +
 	"\brequests\x18\x01 \x03(\v2\x19.holdfast.peer.v1.RequestR\brequests\"<\n" +
@@ -2908,6 +3033,14 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"session_id\x18\x01 \x01(\x06R\tsessionId\x12+\n" +
 	"\x03for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03for\"\xeb\x02\n" +
+	"\x0eSoonestRequest\x12\x12\n" +
+	"\x04size\x18\x01 \x01(\rR\x04size\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\rR\x05owner\x12/\n" +
+	"\x06labels\x18\x03 \x03(\v2\x17.holdfast.peer.v1.LabelR\x06labels\x12=\n" +
+	"\fopened_after\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vopenedAfter\x12?\n" +
+	"\ropened_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fopenedBefore\x12>\n" +
+	"\rmin_remaining\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\fminRemaining\x12>\n" +
+	"\rmax_remaining\x18\a \x01(\v2\x19.google.protobuf.DurationR\fmaxRemaining\"\x85\x03\n" +
 	"\x05Reply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -2919,7 +3052,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\brepeated\x18\b \x01(\bR\brepeated\x12\x14\n" +
 	"\x05first\x18\f \x01(\x06R\x05first\x12-\n" +
 	"\x05moved\x18\r \x01(\v2\x17.holdfast.peer.v1.MovedR\x05moved\x12(\n" +
-	"\x05vigil\x18\x0e \x01(\v2\x12.holdfast.v1.VigilR\x05vigil\"|\n" +
+	"\x05vigil\x18\x0e \x01(\v2\x12.holdfast.v1.VigilR\x05vigil\x12\x18\n" +
+	"\asoonest\x18\x0f \x03(\x06R\asoonest\"|\n" +
 	"\x05Moved\x12 \n" +
 	"\vattachments\x18\x01 \x03(\x04R\vattachments\x12\x1a\n" +
 	"\brepeated\x18\x02 \x03(\rR\brepeated\x125\n" +
@@ -2986,48 +3120,50 @@ func file_holdfast_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_holdfast_peer_v1_peer_proto_goTypes = []any{
-	(WriteRefusalReason)(0),     // 0: holdfast.peer.v1.WriteRefusalReason
-	(*LearnerMessage)(nil),      // 1: holdfast.peer.v1.LearnerMessage
-	(*LeaderMessage)(nil),       // 2: holdfast.peer.v1.LeaderMessage
-	(*Hello)(nil),               // 3: holdfast.peer.v1.Hello
-	(*Welcome)(nil),             // 4: holdfast.peer.v1.Welcome
-	(*Heartbeat)(nil),           // 5: holdfast.peer.v1.Heartbeat
-	(*Comparison)(nil),          // 6: holdfast.peer.v1.Comparison
-	(*Answer)(nil),              // 7: holdfast.peer.v1.Answer
-	(*Request)(nil),             // 8: holdfast.peer.v1.Request
-	(*Requests)(nil),            // 9: holdfast.peer.v1.Requests
-	(*Replies)(nil),             // 10: holdfast.peer.v1.Replies
-	(*OpenRequest)(nil),         // 11: holdfast.peer.v1.OpenRequest
-	(*Label)(nil),               // 12: holdfast.peer.v1.Label
-	(*ResumeRequest)(nil),       // 13: holdfast.peer.v1.ResumeRequest
-	(*CloseRequest)(nil),        // 14: holdfast.peer.v1.CloseRequest
-	(*ReadRequest)(nil),         // 15: holdfast.peer.v1.ReadRequest
-	(*ClaimRequest)(nil),        // 16: holdfast.peer.v1.ClaimRequest
-	(*UpgradeRequest)(nil),      // 17: holdfast.peer.v1.UpgradeRequest
-	(*ResumesRequest)(nil),      // 18: holdfast.peer.v1.ResumesRequest
-	(*ExplainRequest)(nil),      // 19: holdfast.peer.v1.ExplainRequest
-	(*KillRequest)(nil),         // 20: holdfast.peer.v1.KillRequest
-	(*FreezeRequest)(nil),       // 21: holdfast.peer.v1.FreezeRequest
-	(*ExtendRequest)(nil),       // 22: holdfast.peer.v1.ExtendRequest
-	(*Reply)(nil),               // 23: holdfast.peer.v1.Reply
-	(*Moved)(nil),               // 24: holdfast.peer.v1.Moved
-	(*Refusal)(nil),             // 25: holdfast.peer.v1.Refusal
-	(*ForwardRequest)(nil),      // 26: holdfast.peer.v1.ForwardRequest
-	(*ForwardResponse)(nil),     // 27: holdfast.peer.v1.ForwardResponse
-	(*ForwardHello)(nil),        // 28: holdfast.peer.v1.ForwardHello
-	(*ForwardWelcome)(nil),      // 29: holdfast.peer.v1.ForwardWelcome
-	(*Writes)(nil),              // 30: holdfast.peer.v1.Writes
-	(*ForwardedWrite)(nil),      // 31: holdfast.peer.v1.ForwardedWrite
-	(*Acknowledgements)(nil),    // 32: holdfast.peer.v1.Acknowledgements
-	(*WriteRefusals)(nil),       // 33: holdfast.peer.v1.WriteRefusals
-	(*WriteRefusal)(nil),        // 34: holdfast.peer.v1.WriteRefusal
-	(*durationpb.Duration)(nil), // 35: google.protobuf.Duration
-	(*v1.Token)(nil),            // 36: holdfast.v1.Token
-	(*v1.Session)(nil),          // 37: holdfast.v1.Session
-	(*v1.ErrorDetail)(nil),      // 38: holdfast.v1.ErrorDetail
-	(*v1.Vigil)(nil),            // 39: holdfast.v1.Vigil
+	(WriteRefusalReason)(0),       // 0: holdfast.peer.v1.WriteRefusalReason
+	(*LearnerMessage)(nil),        // 1: holdfast.peer.v1.LearnerMessage
+	(*LeaderMessage)(nil),         // 2: holdfast.peer.v1.LeaderMessage
+	(*Hello)(nil),                 // 3: holdfast.peer.v1.Hello
+	(*Welcome)(nil),               // 4: holdfast.peer.v1.Welcome
+	(*Heartbeat)(nil),             // 5: holdfast.peer.v1.Heartbeat
+	(*Comparison)(nil),            // 6: holdfast.peer.v1.Comparison
+	(*Answer)(nil),                // 7: holdfast.peer.v1.Answer
+	(*Request)(nil),               // 8: holdfast.peer.v1.Request
+	(*Requests)(nil),              // 9: holdfast.peer.v1.Requests
+	(*Replies)(nil),               // 10: holdfast.peer.v1.Replies
+	(*OpenRequest)(nil),           // 11: holdfast.peer.v1.OpenRequest
+	(*Label)(nil),                 // 12: holdfast.peer.v1.Label
+	(*ResumeRequest)(nil),         // 13: holdfast.peer.v1.ResumeRequest
+	(*CloseRequest)(nil),          // 14: holdfast.peer.v1.CloseRequest
+	(*ReadRequest)(nil),           // 15: holdfast.peer.v1.ReadRequest
+	(*ClaimRequest)(nil),          // 16: holdfast.peer.v1.ClaimRequest
+	(*UpgradeRequest)(nil),        // 17: holdfast.peer.v1.UpgradeRequest
+	(*ResumesRequest)(nil),        // 18: holdfast.peer.v1.ResumesRequest
+	(*ExplainRequest)(nil),        // 19: holdfast.peer.v1.ExplainRequest
+	(*KillRequest)(nil),           // 20: holdfast.peer.v1.KillRequest
+	(*FreezeRequest)(nil),         // 21: holdfast.peer.v1.FreezeRequest
+	(*ExtendRequest)(nil),         // 22: holdfast.peer.v1.ExtendRequest
+	(*SoonestRequest)(nil),        // 23: holdfast.peer.v1.SoonestRequest
+	(*Reply)(nil),                 // 24: holdfast.peer.v1.Reply
+	(*Moved)(nil),                 // 25: holdfast.peer.v1.Moved
+	(*Refusal)(nil),               // 26: holdfast.peer.v1.Refusal
+	(*ForwardRequest)(nil),        // 27: holdfast.peer.v1.ForwardRequest
+	(*ForwardResponse)(nil),       // 28: holdfast.peer.v1.ForwardResponse
+	(*ForwardHello)(nil),          // 29: holdfast.peer.v1.ForwardHello
+	(*ForwardWelcome)(nil),        // 30: holdfast.peer.v1.ForwardWelcome
+	(*Writes)(nil),                // 31: holdfast.peer.v1.Writes
+	(*ForwardedWrite)(nil),        // 32: holdfast.peer.v1.ForwardedWrite
+	(*Acknowledgements)(nil),      // 33: holdfast.peer.v1.Acknowledgements
+	(*WriteRefusals)(nil),         // 34: holdfast.peer.v1.WriteRefusals
+	(*WriteRefusal)(nil),          // 35: holdfast.peer.v1.WriteRefusal
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*v1.Token)(nil),              // 37: holdfast.v1.Token
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*v1.Session)(nil),            // 39: holdfast.v1.Session
+	(*v1.ErrorDetail)(nil),        // 40: holdfast.v1.ErrorDetail
+	(*v1.Vigil)(nil),              // 41: holdfast.v1.Vigil
 }
 var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
@@ -3035,12 +3171,12 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	8,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
 	4,  // 3: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
 	5,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
-	23, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
+	24, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
 	6,  // 6: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
-	35, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
-	35, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
-	35, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
-	35, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
+	36, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
+	36, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	36, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
+	36, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
 	11, // 11: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
 	13, // 12: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
 	14, // 13: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
@@ -3052,40 +3188,46 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	20, // 19: holdfast.peer.v1.Request.kill:type_name -> holdfast.peer.v1.KillRequest
 	21, // 20: holdfast.peer.v1.Request.freeze:type_name -> holdfast.peer.v1.FreezeRequest
 	22, // 21: holdfast.peer.v1.Request.extend:type_name -> holdfast.peer.v1.ExtendRequest
-	8,  // 22: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
-	23, // 23: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
-	35, // 24: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	12, // 25: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	36, // 26: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	36, // 27: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	35, // 28: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
-	12, // 29: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
-	35, // 30: holdfast.peer.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
-	35, // 31: holdfast.peer.v1.ExtendRequest.for:type_name -> google.protobuf.Duration
-	37, // 32: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	38, // 33: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	24, // 34: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
-	39, // 35: holdfast.peer.v1.Reply.vigil:type_name -> holdfast.v1.Vigil
-	25, // 36: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
-	38, // 37: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
-	28, // 38: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
-	30, // 39: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
-	32, // 40: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
-	29, // 41: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
-	33, // 42: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
-	31, // 43: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
-	34, // 44: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
-	0,  // 45: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
-	35, // 46: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
-	1,  // 47: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	26, // 48: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
-	2,  // 49: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	27, // 50: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
-	49, // [49:51] is the sub-list for method output_type
-	47, // [47:49] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	23, // 22: holdfast.peer.v1.Request.soonest:type_name -> holdfast.peer.v1.SoonestRequest
+	8,  // 23: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
+	24, // 24: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
+	36, // 25: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	12, // 26: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	37, // 27: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	37, // 28: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	36, // 29: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
+	12, // 30: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
+	36, // 31: holdfast.peer.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	36, // 32: holdfast.peer.v1.ExtendRequest.for:type_name -> google.protobuf.Duration
+	12, // 33: holdfast.peer.v1.SoonestRequest.labels:type_name -> holdfast.peer.v1.Label
+	38, // 34: holdfast.peer.v1.SoonestRequest.opened_after:type_name -> google.protobuf.Timestamp
+	38, // 35: holdfast.peer.v1.SoonestRequest.opened_before:type_name -> google.protobuf.Timestamp
+	36, // 36: holdfast.peer.v1.SoonestRequest.min_remaining:type_name -> google.protobuf.Duration
+	36, // 37: holdfast.peer.v1.SoonestRequest.max_remaining:type_name -> google.protobuf.Duration
+	39, // 38: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	40, // 39: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	25, // 40: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
+	41, // 41: holdfast.peer.v1.Reply.vigil:type_name -> holdfast.v1.Vigil
+	26, // 42: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
+	40, // 43: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
+	29, // 44: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
+	31, // 45: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
+	33, // 46: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
+	30, // 47: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
+	34, // 48: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
+	32, // 49: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
+	35, // 50: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
+	0,  // 51: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
+	36, // 52: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
+	1,  // 53: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	27, // 54: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
+	2,  // 55: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	28, // 56: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
+	55, // [55:57] is the sub-list for method output_type
+	53, // [53:55] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
@@ -3117,13 +3259,14 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*Request_Kill)(nil),
 		(*Request_Freeze)(nil),
 		(*Request_Extend)(nil),
+		(*Request_Soonest)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[25].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[26].OneofWrappers = []any{
 		(*ForwardRequest_Hello)(nil),
 		(*ForwardRequest_Writes)(nil),
 		(*ForwardRequest_Acknowledgements)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[26].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[27].OneofWrappers = []any{
 		(*ForwardResponse_Welcome)(nil),
 		(*ForwardResponse_Refusals)(nil),
 	}
@@ -3133,7 +3276,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_peer_v1_peer_proto_rawDesc), len(file_holdfast_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
