@@ -123,8 +123,8 @@ func (k *cluster) judge() {
 	}
 }
 
-const removedText = "This node was removed from its cluster for good: end its process. Its pages show what it knew last. " +
-	"Look at the console of a member."
+const removedText = "This node was removed from its cluster for good: end its process. Its pages show what it " +
+	"knew last. Look at the console of a member."
 
 // count counts voters, finds the leader and a freeze, and returns how many voters answer.
 func (k *cluster) count() (answering int) {

@@ -54,7 +54,8 @@ func newConsole(n *Node, metrics prometheus.Gatherer) Console {
 	return n.options.Console(ConsoleHost{
 		Logger: n.options.Logger.Named("console"), Node: n.cfg.Node, ClusterID: n.cfg.ClusterID,
 		Version: n.options.Version, Address: self.Client, Authenticated: n.cfg.Auth.On(), Metrics: metrics,
-		Glance: n.glance, Removed: n.health.removed, Settings: n.cfg.Shown(n.options.Origins), Dialer: n.ports.dialerFor(n.cfg, n.options, self.Client),
+		Glance: n.glance, Removed: n.health.removed, Settings: n.cfg.Shown(n.options.Origins),
+		Dialer: n.ports.dialerFor(n.cfg, n.options, self.Client),
 	})
 }
 
