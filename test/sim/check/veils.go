@@ -26,8 +26,8 @@ type heard struct {
 //
 // A one-shot that comes back is judged by the tree that its client comes back to (V4), and so by the list in force
 // there: it may hear of a change that was hidden when it happened, and need not hear of one that is hidden by then. If
-// its client has kept its connection, it has heard of each as it happened. A lasting watch of the same client that matches
-// may hear of it too.
+// its client has kept its connection, it has heard of each as it happened. A lasting watch of the same client that
+// matches may hear of it too.
 type veils struct {
 	watches
 	all  []heard
