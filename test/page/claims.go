@@ -1,7 +1,7 @@
 package page
 
-// claim says how a block or a command of the page is run: by tests, which type it from the page, or in another way, or
-// why it is not.
+// claim says how a block or a command of the page is run: by tests, which type it from the page, or in another way,
+// or why it is not.
 type claim struct {
 	tests    []string
 	how, not string

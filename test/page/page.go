@@ -1,5 +1,5 @@
-// Package page has the commands of docs/operations.md, and says which test runs each. Tests type what the page says: a
-// command that changes there is another one in its test.
+// Package page has the commands of docs/operations.md, and says which test runs each. Tests type what the page says:
+// a command that changes there is another one in its test.
 package page
 
 import (
