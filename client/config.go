@@ -116,6 +116,11 @@ type Config struct {
 	// PlainToken lets the client send its token over connections without TLS, where everybody on the way can read it.
 	// [New] refuses a Token without TLS otherwise.
 	PlainToken bool
+	// Trace returns the caller's place in a trace, as W3C's traceparent: nodes that trace make their spans of the call
+	// below it. [Client.Open], [Session.Close] and the writes of a [Tree] call it, with their context. It must return soon
+	// and be safe for concurrent use. Empty is none, and so is anything else that is not a traceparent. nil names none.
+	// See docs/clients.md for an application with OpenTelemetry: the SDK itself does not link it.
+	Trace func(ctx context.Context) string
 	// Rand is the source of the waits and of the order of the endpoints; nil is a source seeded by crypto/rand. The
 	// client uses it under a lock, so it need not be safe for concurrent use.
 	Rand rand.Source
@@ -249,4 +254,12 @@ func newRequestID() session.RequestID {
 	var id session.RequestID
 	_, _ = crand.Read(id[:]) // never fails: it ends the process first
 	return id
+}
+
+// placeOf returns the place of a call in a trace, nil for none.
+func placeOf(ctx context.Context, c *Config) *session.Trace {
+	if c.Trace == nil {
+		return nil
+	}
+	return session.ParseTrace(c.Trace(ctx))
 }

@@ -133,6 +133,7 @@ func (l *loop) wait(w *waiter, in core.Input) (*Session, error) {
 // open opens a session and waits for the answer.
 func (l *loop) open(ctx context.Context, o SessionOptions) (*Session, error) {
 	w := newWaiter(ctx)
+	w.Trace = placeOf(ctx, &l.cfg)
 	w.Session = newSession(ctx, l)
 	w.Want = core.Want{Timeout: o.Timeout, Labels: o.Labels, Request: o.RequestID, Local: o.Local}
 	if o.RequestID == (session.RequestID{}) {
@@ -151,6 +152,7 @@ func (l *loop) resume(ctx context.Context, t session.Token) (*Session, error) {
 // close ends a session and waits for the answer.
 func (l *loop) close(ctx context.Context, s *Session) error {
 	w := newWaiter(ctx)
+	w.Trace = placeOf(ctx, &l.cfg)
 	_, err := l.wait(w, core.Close{Call: &w.Call, Session: s.core})
 	return err
 }

@@ -44,7 +44,7 @@ func (l *loop) waitTree(ctx context.Context, w *treeWaiter, in core.Input) core.
 // write carries out a write of a session.
 func (l *loop) write(ctx context.Context, s *Session, x tree.Transaction, will *tree.Will) (tree.Result, error) {
 	w := newTreeWaiter()
-	w.Transaction, w.Will, w.without = x, will, ErrNoEffect
+	w.Transaction, w.Will, w.without, w.Trace = x, will, ErrNoEffect, placeOf(ctx, &l.cfg)
 	d := l.waitTree(ctx, w, core.Write{Call: &w.TreeCall, Session: s.core})
 	return d.Result, d.Err
 }

@@ -88,7 +88,7 @@ func (b *resuming) refuseAll(err error) {
 func (b *resuming) ask() {
 	s := b.conn.server
 	b.received = s.clock.look()
-	request := session.Request{Resumes: &b.request}
+	request := session.Request{Resumes: &b.request, Trace: b.request.Trace}
 	r, err := s.upstream.way(request)
 	if err != nil {
 		b.refuseAll(err)

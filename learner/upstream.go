@@ -53,6 +53,7 @@ func (u *upstream) ask(ctx context.Context, request session.Request) (session.Re
 	if err != nil {
 		return session.Reply{}, err
 	}
+	request.Trace = session.TraceOf(ctx)
 	return r.calls.do(ctx, request)
 }
 

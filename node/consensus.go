@@ -102,7 +102,8 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	}
 	c.raft, err = c.newRaft(n.raftConfig(logger, c.watch.notify), first,
 		&watchedFSM{
-			n.view.State, n.watchdog, n.options.timings, c.notice.landed, stores.anchor, n.failure.fail,
+			n.view.State, n.watchdog, n.options.timings, n.options.traces.tracer, c.notice.landed, stores.anchor,
+			n.failure.fail,
 		})
 	if err != nil {
 		if why := stores.origins.refusal(); why != nil { // Raft says only that it could load no snapshot

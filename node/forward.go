@@ -61,7 +61,7 @@ func (t *terms) forward(ctx context.Context, hello session.ForwardHello, link pe
 	if tracker == nil {
 		return &session.NotLeaderError{}
 	}
-	err := tracker.Forward(ctx, hello, link)
+	err := tracker.Forward(ctx, hello, t.options.traces.fromWriter(link))
 	switch {
 	case errors.Is(err, leader.ErrTermOver):
 		return &session.NotLeaderError{}
@@ -89,6 +89,7 @@ func (l peerLink) Forward() (learner.ForwardLink, error) {
 // ownLink is the link to this node's own tracker, which also takes writes.
 type ownLink struct {
 	learnerEnd
+	terms   *terms
 	tracker *leader.Tracker
 	hello   session.ForwardHello
 }
@@ -97,7 +98,7 @@ type ownLink struct {
 func (l ownLink) Forward() (learner.ForwardLink, error) {
 	p := newForwardPipe(l.ctx)
 	go func() {
-		p.end(l.tracker.Forward(p.ctx, l.hello, p))
+		p.end(l.tracker.Forward(p.ctx, l.hello, l.terms.options.traces.fromWriter(p)))
 	}()
 	select {
 	case <-p.welcome:

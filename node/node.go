@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"golang.org/x/time/rate"
 
 	"holdfast/fsm"
@@ -78,6 +79,9 @@ type Options struct {
 	// Origins says where the values of settings come from, for the console: see [config.Origins].
 	Origins map[string]string
 
+	// Spans, when set, takes the spans of traces in the place of the collector at trace_endpoint.
+	Spans sdktrace.SpanExporter
+
 	// tested is what a test changes.
 	tested tested
 	// monotonic is the watchdog's clock. A test makes it jump, as if the process had not run.
@@ -86,6 +90,8 @@ type Options struct {
 	pulse session.Pulse
 	// timings are this node's.
 	timings *timings
+	// traces are this node's.
+	traces traces
 	// forwards, when set, is told of the streams on which the node's writes go to leaders.
 	forwards learner.ForwardEvents
 }
@@ -167,7 +173,11 @@ func New(cfg config.Config, o Options) (*Node, error) {
 	for _, warning := range cfg.Warnings() {
 		o.Logger.Warn("configuration", "warning", warning)
 	}
+	if n.options.traces, err = openTraces(&n.cfg, o); err != nil {
+		return nil, err
+	}
 	if err := n.open(); err != nil {
+		n.options.traces.close()
 		return nil, err
 	}
 	return n, nil

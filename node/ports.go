@@ -142,7 +142,7 @@ func (p *ports) serve(n *Node) {
 			Admin: n.server, Raise: n.RaiseFeatureLevel, Drains: n.health.drain,
 			Members: n.roles.terms.members, Census: p.census,
 		},
-	}, n.server, n)
+	}, n.options.traces.service(n.server), n)
 	p.peers = peerport.New(peerport.PeerConfig{
 		Logger:         n.options.Logger.Named("peer-port"),
 		ClusterID:      n.cfg.ClusterID,

@@ -110,6 +110,7 @@ func (r *roles) follow(ctx context.Context) (err error) {
 	if r.link != nil {
 		to = r.link(to)
 	}
+	to = r.terms.options.traces.toLeader(to)
 	defer func() { err = errors.Join(err, to.Close()) }()
 	return r.server.Follow(to)
 }

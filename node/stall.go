@@ -13,6 +13,7 @@ import (
 	"holdfast/fsm"
 	"holdfast/node/watchdog"
 	"holdfast/session"
+	"holdfast/transport/tracing"
 )
 
 // supervisor does what follows from what the watchdog finds. Each of its methods belongs to one goroutine.
@@ -135,6 +136,7 @@ type watchedFSM struct {
 	*fsm.State
 	dog     *watchdog.Watchdog
 	timings *timings
+	tracer  *tracing.Tracer
 	// landed is called after each entry.
 	landed func(*raft.Log)
 	// anchor makes the log go on from the snapshot that was restored; fatal ends the node when that fails.
@@ -151,7 +153,9 @@ func (w *watchedFSM) Apply(l *raft.Log) any {
 	began := time.Now()
 	w.timings.landed.add(l.Index, began)
 	result := w.State.Apply(l)
-	w.timings.apply.Observe(time.Since(began).Seconds())
+	ended := time.Now()
+	w.timings.apply.Observe(ended.Sub(began).Seconds())
+	w.tracer.Applied(l.Index, began, ended)
 	w.landed(l)
 	return result
 }

@@ -111,7 +111,7 @@ func (t *terms) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tracker := leader.New(t.configure(begun.Term), t.consensus.proposer, t.viewOf(begun.Term))
+	tracker := leader.New(t.configure(begun.Term), t.options.traces.tracer.Log(t.consensus.proposer), t.viewOf(begun.Term))
 	frozen, cancelObserving := t.view.Observe(tracker)
 	defer cancelObserving()
 
@@ -166,6 +166,7 @@ func (t *terms) configure(term uint64) leader.Config {
 	}
 	cfg.Expires = func(found []session.Closing, late []time.Duration) {
 		t.options.timings.expired(late)
+		t.options.traces.tracer.Expired(found, late)
 		if t.options.Expires != nil {
 			t.options.Expires(term, found)
 		}
@@ -244,9 +245,11 @@ func (t *terms) followPipe(ctx context.Context, tracker *leader.Tracker) error {
 	var wg sync.WaitGroup
 	var served error
 	hello := t.streams.next()
-	wg.Go(func() { served = errors.Join(tracker.Follow(p.ctx, hello, leaderEnd{p}), p.Close()) })
+	wg.Go(func() {
+		served = errors.Join(tracker.Follow(p.ctx, hello, t.options.traces.fromNode(leaderEnd{p})), p.Close())
+	})
 	forward := session.ForwardHello{Node: hello.Node, Incarnation: hello.Incarnation, Term: tracker.Term()}
-	err := errors.Join(t.server.Follow(ownLink{learnerEnd{p}, tracker, forward}), p.Close())
+	err := errors.Join(t.server.Follow(t.options.traces.toLeader(ownLink{learnerEnd{p}, t, tracker, forward})), p.Close())
 	wg.Wait()
 	return errors.Join(err, served)
 }
@@ -257,7 +260,7 @@ func (t *terms) follow(ctx context.Context, hello session.Hello, link peerport.L
 	if tracker == nil {
 		return &session.NotLeaderError{}
 	}
-	err := tracker.Follow(ctx, hello, link)
+	err := tracker.Follow(ctx, hello, t.options.traces.fromNode(link))
 	lacks, old := errors.AsType[*session.FeatureLevelError](err)
 	switch {
 	case old:

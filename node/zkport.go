@@ -23,7 +23,7 @@ func newZooKeeper(n *Node, l net.Listener) *zk.Server {
 		Words:    n.cfg.ZooKeeper.Allowed(),
 		Standing: n.zooKeeperStanding,
 		Members:  func() string { return "" },
-	}, n.server)
+	}, n.options.traces.service(n.server))
 }
 
 // zooKeeperAccess asks for roles on ZooKeeper's port: a client needs the role client, and who asks for a four-letter

@@ -38,6 +38,8 @@ type ForwardedWrite struct {
 	// Session and Number are the write's, for refusals.
 	Session ID
 	Number  uint64
+	// Trace is the write's place in a trace, nil if it is in none.
+	Trace *Trace
 }
 
 // Acknowledged says that a session has all results up to a number in hand.

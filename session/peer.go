@@ -79,6 +79,8 @@ type Heartbeat struct {
 	Aside Aside
 	// FullDisks are the voters whose full disks have every node refuse opens and writes of the tree, by node (O5).
 	FullDisks []Node
+	// Traced are entries that are in traces, at most [MaxTraced]: nothing depends on them.
+	Traced []Traced
 }
 
 // NoVote is the [Heartbeat.VotesFrom] of a node that may not vote yet.

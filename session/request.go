@@ -23,6 +23,8 @@ type Request struct {
 	Extend *ExtendRequest
 	// Soonest asks which sessions are soonest to expire, as Explain.
 	Soonest *SoonestRequest
+	// Trace is the request's place in a trace, nil if it is in none.
+	Trace *Trace
 }
 
 // OfOperators reports whether r is for operators: only a leader of [AdminPeerVersion] reads it.

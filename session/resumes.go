@@ -9,6 +9,8 @@ type ResumesRequest struct {
 	Instance, Seen uint64
 	// Sessions are 1 to [MaxBatch].
 	Sessions []Resuming
+	// Trace is the place of all of them in a trace, nil if they are in none.
+	Trace *Trace
 }
 
 // Resuming names a session to resume. The fields are those of a [Token] of the log, and of a [ResumeRequest].

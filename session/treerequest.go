@@ -23,6 +23,8 @@ type TreeAddition struct {
 type TreeWrite struct {
 	Key   uint64
 	Write tree.NumberedWrite
+	// Trace is the write's place in a trace, nil if it is in none.
+	Trace *Trace
 }
 
 // TreeTold is what a client is told next: exactly one of Answer and Events is set, or Lost, or none for a stamp alone.

@@ -47,6 +47,8 @@ type Listen struct{ Client, Raft, Peer, HTTP, ZooKeeper string }
 type Log struct {
 	// Level is trace, debug, info, warn, error or off; Format is text or json.
 	Level, Format string
+	// Tracing says where the spans of traces go.
+	Tracing Tracing
 }
 
 // Default returns the defaults. Node, DataDir and Peers have none. The settings that are derived from others are 0

@@ -118,6 +118,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"tls_ca": "a", "tls_client_ca": "b", "client_auth": "require", "http_auth": "optional", "tls_1_2": "on",
 		"tls_check_interval": "1s",
 		"drain_timeout":      "3s", "shutdown_timeout": "4s", "log_level": "debug", "log_format": "json",
+		"trace_endpoint": "https://otel:4317", "trace_sample_ratio": "0.25", "trace_cacert": "ca.pem",
 	}
 	for _, s := range settings() {
 		v := other[s.name]

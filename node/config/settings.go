@@ -22,7 +22,7 @@ const (
 func settings() []setting {
 	return slices.Concat(identitySettings(), listenSettings(), zookeeperSettings(), sessionSettings(), localSettings(),
 		readSettings(), treeSettings(), raftSettings(), clientSettings(), gateSettings(), roomSettings(), tlsSettings(),
-		authSettings(), otherSettings())
+		authSettings(), tracingSettings(), otherSettings())
 }
 
 func identitySettings() []setting {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"holdfast/client"
 	"holdfast/node"
@@ -43,6 +44,8 @@ type Cluster struct {
 type Setup struct {
 	// Change changes each configuration.
 	Change func(cfg *config.Config)
+	// Spans returns what takes the spans of a node.
+	Spans func(of session.Node) sdktrace.SpanExporter
 	// Log gets the log of all nodes, at the level trace.
 	Log io.Writer
 }
@@ -102,7 +105,11 @@ func (c *Cluster) start(ctx context.Context, nodes *sync.WaitGroup) (ready []<-c
 		if c.Setup.Change != nil {
 			c.Setup.Change(&cfg)
 		}
-		n, err := node.New(cfg, node.Options{Logger: c.Setup.logger(name), Network: c.Host(name), Version: "test"})
+		o := node.Options{Logger: c.Setup.logger(name), Network: c.Host(name), Version: "test"}
+		if c.Setup.Spans != nil {
+			o.Spans = c.Setup.Spans(cfg.Node)
+		}
+		n, err := node.New(cfg, o)
 		if err != nil {
 			c.T.Fatal(err)
 		}

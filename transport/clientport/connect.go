@@ -318,9 +318,11 @@ func (c *connection) takeOne(ctx context.Context, m *holdfastv1.ClientMessage) {
 // start begins a request. Its error is the answer to the request.
 func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (err error) {
 	defer c.server.port.Recovered(wire.ConnectMethod, &err)
+	if one := m.GetTouch(); one != nil {
+		return c.touch(ctx, one)
+	}
+	ctx = session.WithTrace(ctx, session.TraceFrom(m.GetTrace()))
 	switch one := m.GetMessage().(type) {
-	case *holdfastv1.ClientMessage_Touch:
-		return c.touch(ctx, one.Touch)
 	case *holdfastv1.ClientMessage_Open:
 		return c.open(ctx, one.Open)
 	case *holdfastv1.ClientMessage_Resume:
@@ -330,7 +332,7 @@ func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (er
 	case *holdfastv1.ClientMessage_Upgrade:
 		return c.upgrade(ctx, one.Upgrade)
 	case *holdfastv1.ClientMessage_ResumeSessions:
-		return c.resumes(one.ResumeSessions)
+		return c.resumes(ctx, one.ResumeSessions)
 	default:
 		return c.startTree(ctx, m)
 	}

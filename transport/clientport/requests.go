@@ -203,7 +203,7 @@ func (c *connection) run(ctx context.Context, q *request) error {
 		}
 		return err
 	}
-	if started, err := c.started(q); started || err != nil {
+	if started, err := c.started(ctx, q); started || err != nil {
 		if err != nil {
 			q.tell(session.Grant{}, err)
 		}
@@ -231,8 +231,9 @@ func (c *connection) begin(q *request) error {
 }
 
 // started starts a request for which nothing has to wait, and turns a panic into an error.
-func (c *connection) started(q *request) (ok bool, err error) {
+func (c *connection) started(ctx context.Context, q *request) (ok bool, err error) {
 	defer c.server.port.Recovered(wire.ConnectMethod, &err)
+	q.ask.Trace = session.TraceOf(ctx)
 	return q.upgrade == 0 && c.conn.Start(q.ask, q.tell), nil
 }
 

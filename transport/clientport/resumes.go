@@ -1,6 +1,7 @@
 package clientport
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -38,14 +39,16 @@ type bulk struct {
 
 // resumes begins to resume many sessions. The budget counts each session: those beyond it are refused, each with a
 // retry time of its own, and the others go on (M1).
-func (c *connection) resumes(p *holdfastv1.ResumeSessions) error {
+func (c *connection) resumes(ctx context.Context, p *holdfastv1.ResumeSessions) error {
 	r, err := wire.ClientResumesFrom(p)
 	if err != nil {
 		return err
 	}
 	b := &bulk{
 		c: c, seq: p.GetSeq(), ids: p.GetIds(), outcomes: make([]session.Resumed, len(r.Sessions)),
-		asked: session.ResumesRequest{Instance: r.Instance, Seen: r.Seen, Sessions: r.Sessions[:0:0]},
+		asked: session.ResumesRequest{
+			Instance: r.Instance, Seen: r.Seen, Sessions: r.Sessions[:0:0], Trace: session.TraceOf(ctx),
+		},
 		bytes: proto.Size(p) + len(r.Sessions)*bulkSessionBytes + port.RequestBytes,
 	}
 	if err := c.network.Reserve(b.bytes); err != nil {

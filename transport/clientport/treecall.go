@@ -102,7 +102,7 @@ var errNoAnswer = errors.New("the node's answer is not one to the request")
 // write asks for a write of a session, and waits for its result. Once the node has the write, the end of ctx leaves the
 // outcome unknown.
 func (c *treeCall) write(ctx context.Context, w tree.NumberedWrite) (tree.Result, error) {
-	if err := c.tree.Write(session.TreeWrite{Key: 1, Write: w}); err != nil {
+	if err := c.tree.Write(session.TreeWrite{Key: 1, Write: w, Trace: session.TraceOf(ctx)}); err != nil {
 		return tree.Result{}, err
 	}
 	a, err := c.answer(ctx)

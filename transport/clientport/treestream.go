@@ -124,7 +124,7 @@ func (c *connection) startTree(ctx context.Context, m *holdfastv1.ClientMessage)
 	}()
 	switch q.kind {
 	case treeWrites:
-		err = c.treeWrite(part, key, m.GetWrite())
+		err = c.treeWrite(ctx, part, key, m.GetWrite())
 	case treeReads:
 		err = c.treeRead(part, key, m.GetRead())
 	case treeAdds:
@@ -136,14 +136,14 @@ func (c *connection) startTree(ctx context.Context, m *holdfastv1.ClientMessage)
 	return err
 }
 
-func (c *connection) treeWrite(part *treePart, key uint64, p *holdfastv1.Write) error {
+func (c *connection) treeWrite(ctx context.Context, part *treePart, key uint64, p *holdfastv1.Write) error {
 	w, err := wire.WriteFrom(p, part.principals)
 	if err == nil {
 		err = c.server.gate.Admit(time.Now(), gate.Writes, 1, gate.Caller{}) // a budget of the node alone
 	}
 	if err == nil {
 		c.server.stats.tree.writes.Add(1)
-		err = part.conn.Write(session.TreeWrite{Key: key, Write: w})
+		err = part.conn.Write(session.TreeWrite{Key: key, Write: w, Trace: session.TraceOf(ctx)})
 	}
 	return part.inTurn(key, p.GetSessionId(), p.GetNumber(), err)
 }

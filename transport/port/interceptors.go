@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -47,10 +48,18 @@ func (p *Port) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return nil, err
 	}
 	defer c.conn.Add(-bytes)
-	if answer, err = p.guard.Unary(ctx, req, info, next); err != nil {
+	if answer, err = p.guard.Unary(traced(ctx), req, info, next); err != nil {
 		return nil, err
 	}
 	return Reply{Message: messageOf(answer), account: c.conn.Account}, nil
+}
+
+// traced returns the context of a call that is in a trace, by W3C's traceparent in its metadata.
+func traced(ctx context.Context) context.Context {
+	if header := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(header) == 1 {
+		return session.WithTrace(ctx, session.ParseTrace(header[0]))
+	}
+	return ctx
 }
 
 // inspect refuses a message that could not be read, or is larger than the limit.

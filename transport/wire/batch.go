@@ -25,6 +25,9 @@ const batchBytes = 256 << 10
 // batches is the peer version from which on a node reads batches, see [session.PeerVersion].
 const batches = 1
 
+// traceField is the number of Request.trace, behind all bodies.
+const traceField = 25
+
 // element is the number of the only field of Requests and Replies.
 const element = 1
 
@@ -191,6 +194,10 @@ func appendRequest(b []byte, r *session.Request) ([]byte, error) {
 		if b, err = (proto.MarshalOptions{}).MarshalAppend(b, p); err != nil {
 			return nil, fmt.Errorf("encoding a request: %w", err)
 		}
+	}
+	if r.Trace != nil {
+		b = protowire.AppendVarint(protowire.AppendTag(b, traceField, protowire.BytesType), session.TraceBytes)
+		b = r.Trace.Append(b)
 	}
 	return fields.End(b, whole), nil
 }

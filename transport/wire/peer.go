@@ -183,7 +183,7 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 }
 
 func requestFrom(p *peerv1.Request) (*session.Request, error) {
-	r := &session.Request{Seq: p.GetSeq()}
+	r := &session.Request{Seq: p.GetSeq(), Trace: session.TraceFrom(p.GetTrace())}
 	var err error
 	switch b := p.GetBody().(type) {
 	case *peerv1.Request_Open:
@@ -282,6 +282,9 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 		for _, id := range m.Heartbeat.NotTaken {
 			h.NotTaken = append(h.NotTaken, uint64(id))
 		}
+		for _, one := range m.Heartbeat.Traced {
+			h.Traced = append(h.Traced, &peerv1.Traced{Index: one.Index, Trace: one.Trace.Bytes()})
+		}
 		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: h}}, nil
 	default:
 		return nil, &session.FieldError{Field: "message", Limit: "welcome, heartbeat or replies"}
@@ -329,6 +332,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 			Committed:  h.GetCommitted(),
 			Aside:      aside,
 			FullDisks:  full,
+			Traced:     tracedFrom(h.GetTraced()),
 		}}, err
 	case *peerv1.LeaderMessage_Reply:
 		r, err := ReplyFrom(m.Reply)
@@ -342,6 +346,18 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 	default:
 		return session.LeaderMessage{}, &session.FieldError{Field: "message", Limit: "welcome, heartbeat or replies"}
 	}
+}
+
+// tracedFrom returns the entries that are in traces, at most [session.MaxTraced] of them: no heartbeat is refused for
+// what it says of traces.
+func tracedFrom(all []*peerv1.Traced) []session.Traced {
+	var traced []session.Traced
+	for _, one := range all[:min(len(all), session.MaxTraced)] {
+		if t := session.TraceFrom(one.GetTrace()); t != nil && one.GetIndex() > 0 {
+			traced = append(traced, session.Traced{Index: one.GetIndex(), Trace: t})
+		}
+	}
+	return traced
 }
 
 // intervalFrom returns the interval of a leader's rounds, 0 if it is absent.

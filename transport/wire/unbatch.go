@@ -50,8 +50,13 @@ func requestsFrom(packed []byte) ([]session.Request, error) {
 	var room room
 	return unpack("requests", packed, func(b []byte, to *session.Request, left int) error {
 		r := fields.Read(b)
-		if room.request(&r, to, left) && r.End() {
-			return nil
+		if room.request(&r, to, left) {
+			if trace, ok := r.Bytes(traceField); ok {
+				to.Trace = session.TraceFrom(trace)
+			}
+			if r.End() {
+				return nil
+			}
 		}
 		p := &peerv1.Request{}
 		if err := proto.Unmarshal(b, p); err != nil {

@@ -76,7 +76,7 @@ func (b *touchBody) Wanted() bool { return true }
 func (b *openBody) message(l *ledger, seq uint64) *holdfastv1.ClientMessage {
 	b.call.sends++
 	want := &b.call.Want
-	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
+	return &holdfastv1.ClientMessage{Trace: b.call.Trace.Bytes(), Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
 		Seq: seq, Timeout: durationpb.New(want.Timeout), Labels: want.Labels, RequestId: want.Request[:],
 		Local: want.Local, Instance: l.cfg.Instance,
 	}}}
@@ -105,7 +105,9 @@ func (b *upgradeBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {
 
 func (b *closeBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {
 	b.h.closeSent = true
-	return closeMessage(seq, b.h.token)
+	m := closeMessage(seq, b.h.token)
+	m.Trace = b.h.closing[0].Trace.Bytes() // those who came later wait for the same close
+	return m
 }
 
 func (b *discardBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {

@@ -239,13 +239,16 @@ type writeBody struct {
 func (b *writeBody) Wanted() bool { return true }
 
 func (b *writeBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {
+	m := &holdfastv1.ClientMessage{}
 	w := tree.NumberedWrite{
 		Session: uint64(b.h.id), Number: b.send.Number, Acked: b.send.Acked, Void: b.send.Void,
 	}
 	if call, ok := b.send.Body.(*TreeCall); ok {
 		w.Transaction, w.Will = call.Transaction, call.Will
+		m.Trace = call.Trace.Bytes()
 	}
-	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Write{Write: wire.WriteProto(seq, w)}}
+	m.Message = &holdfastv1.ClientMessage_Write{Write: wire.WriteProto(seq, w)}
+	return m
 }
 
 func (a *answers) written(c *Conn, b *writeBody, m *holdfastv1.Written) {

@@ -14,6 +14,8 @@ type Call struct {
 	Session any
 	// Want is what an open asks for.
 	Want Want
+	// Trace is the caller's place in a trace, nil if it is in none.
+	Trace *session.Trace
 
 	sends    int
 	h        *Session // the session being joined, upgraded or closed, once there is one

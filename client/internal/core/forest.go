@@ -47,6 +47,8 @@ type TreeCall struct {
 	// Transaction and Will are those of a write.
 	Transaction tree.Transaction
 	Will        *tree.Will
+	// Trace is the caller's place in a trace, nil if it is in none.
+	Trace *session.Trace
 	// Query is that of a read, and Watch the one-shot that it sets; nil for none.
 	Query tree.Query
 	Watch *Watch

@@ -96,7 +96,11 @@ type ClientMessage struct {
 	//	*ClientMessage_Read
 	//	*ClientMessage_AddWatches
 	//	*ClientMessage_RemoveWatches
-	Message       isClientMessage_Message `protobuf_oneof:"message"`
+	Message isClientMessage_Message `protobuf_oneof:"message"`
+	// The place of the request in a trace of the caller, 25 bytes: W3C's trace-id (16), parent-id (8) and trace-flags (1).
+	// Anything else counts as absent: no request is refused for its trace. Nodes that trace nothing, and those of former
+	// releases, pass over it. Ignored beside batch: each of its requests has its own.
+	Trace         []byte `protobuf:"bytes,25,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -233,6 +237,13 @@ func (x *ClientMessage) GetRemoveWatches() *RemoveWatches {
 		if x, ok := x.Message.(*ClientMessage_RemoveWatches); ok {
 			return x.RemoveWatches
 		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetTrace() []byte {
+	if x != nil {
+		return x.Trace
 	}
 	return nil
 }
@@ -3343,7 +3354,7 @@ var File_holdfast_v1_session_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/session.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/drain.proto\x1a\x17holdfast/v1/error.proto\x1a\x16holdfast/v1/tree.proto\x1a\x17holdfast/v1/types.proto\"\xca\x04\n" +
+	"\x19holdfast/v1/session.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/drain.proto\x1a\x17holdfast/v1/error.proto\x1a\x16holdfast/v1/tree.proto\x1a\x17holdfast/v1/types.proto\"\xe0\x04\n" +
 	"\rClientMessage\x12'\n" +
 	"\x04open\x18\x01 \x01(\v2\x11.holdfast.v1.OpenH\x00R\x04open\x12-\n" +
 	"\x06resume\x18\x02 \x01(\v2\x13.holdfast.v1.ResumeH\x00R\x06resume\x12*\n" +
@@ -3356,7 +3367,8 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\x04read\x18\x10 \x01(\v2\x15.holdfast.v1.TreeReadH\x00R\x04read\x12:\n" +
 	"\vadd_watches\x18\x11 \x01(\v2\x17.holdfast.v1.AddWatchesH\x00R\n" +
 	"addWatches\x12C\n" +
-	"\x0eremove_watches\x18\x12 \x01(\v2\x1a.holdfast.v1.RemoveWatchesH\x00R\rremoveWatchesB\t\n" +
+	"\x0eremove_watches\x18\x12 \x01(\v2\x1a.holdfast.v1.RemoveWatchesH\x00R\rremoveWatches\x12\x14\n" +
+	"\x05trace\x18\x19 \x01(\fR\x05traceB\t\n" +
 	"\amessage\"?\n" +
 	"\x05Batch\x126\n" +
 	"\brequests\x18\x01 \x03(\v2\x1a.holdfast.v1.ClientMessageR\brequests\"\xcf\x01\n" +

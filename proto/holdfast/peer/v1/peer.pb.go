@@ -525,7 +525,10 @@ type Heartbeat struct {
 	Draining []uint32 `protobuf:"varint,21,rep,packed,name=draining,proto3" json:"draining,omitempty"`
 	// Voters whose full disks have every node refuse opens and writes of the tree (O5); none from a release without this
 	// field.
-	FullDisks     []uint32 `protobuf:"varint,22,rep,packed,name=full_disks,json=fullDisks,proto3" json:"full_disks,omitempty"`
+	FullDisks []uint32 `protobuf:"varint,22,rep,packed,name=full_disks,json=fullDisks,proto3" json:"full_disks,omitempty"`
+	// Entries of the leader that are in traces, at most 64: the node tells their traces when it applied them. Nothing
+	// depends on them, and none that is lost comes again.
+	Traced        []*Traced `protobuf:"bytes,25,rep,name=traced,proto3" json:"traced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -651,6 +654,67 @@ func (x *Heartbeat) GetFullDisks() []uint32 {
 	return nil
 }
 
+func (x *Heartbeat) GetTraced() []*Traced {
+	if x != nil {
+		return x.Traced
+	}
+	return nil
+}
+
+// Traced is an entry of the log that is in a trace. The log itself holds no traces.
+type Traced struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// As in holdfast.v1.ClientMessage: the span of the entry's proposal.
+	Trace         []byte `protobuf:"bytes,2,opt,name=trace,proto3" json:"trace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Traced) Reset() {
+	*x = Traced{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Traced) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Traced) ProtoMessage() {}
+
+func (x *Traced) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Traced.ProtoReflect.Descriptor instead.
+func (*Traced) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Traced) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Traced) GetTrace() []byte {
+	if x != nil {
+		return x.Trace
+	}
+	return nil
+}
+
 // Comparison is the outcome of a comparison of the voters' digests.
 type Comparison struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -663,7 +727,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[5]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +739,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[5]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +752,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{5}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Comparison) GetIndex() uint64 {
@@ -740,7 +804,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[6]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +816,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[6]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +829,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{6}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Answer) GetRound() uint64 {
@@ -877,14 +941,16 @@ type Request struct {
 	//	*Request_Freeze
 	//	*Request_Extend
 	//	*Request_Soonest
-	Body          isRequest_Body `protobuf_oneof:"body"`
+	Body isRequest_Body `protobuf_oneof:"body"`
+	// As in holdfast.v1.ClientMessage: the span of the node that asks.
+	Trace         []byte `protobuf:"bytes,25,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[7]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +962,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[7]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +975,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{7}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Request) GetSeq() uint64 {
@@ -1034,6 +1100,13 @@ func (x *Request) GetSoonest() *SoonestRequest {
 	return nil
 }
 
+func (x *Request) GetTrace() []byte {
+	if x != nil {
+		return x.Trace
+	}
+	return nil
+}
+
 type isRequest_Body interface {
 	isRequest_Body()
 }
@@ -1123,7 +1196,7 @@ type Requests struct {
 
 func (x *Requests) Reset() {
 	*x = Requests{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1208,7 @@ func (x *Requests) String() string {
 func (*Requests) ProtoMessage() {}
 
 func (x *Requests) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1221,7 @@ func (x *Requests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requests.ProtoReflect.Descriptor instead.
 func (*Requests) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{8}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Requests) GetRequests() []*Request {
@@ -1168,7 +1241,7 @@ type Replies struct {
 
 func (x *Replies) Reset() {
 	*x = Replies{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1253,7 @@ func (x *Replies) String() string {
 func (*Replies) ProtoMessage() {}
 
 func (x *Replies) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[9]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1266,7 @@ func (x *Replies) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replies.ProtoReflect.Descriptor instead.
 func (*Replies) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{9}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Replies) GetReplies() []*Reply {
@@ -1218,7 +1291,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1303,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[10]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1316,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{10}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OpenRequest) GetRequestId() []byte {
@@ -1291,7 +1364,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1303,7 +1376,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[11]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1316,7 +1389,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{11}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Label) GetKey() string {
@@ -1344,7 +1417,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1429,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[12]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1442,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResumeRequest) GetToken() *v1.Token {
@@ -1402,7 +1475,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1487,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[13]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1500,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CloseRequest) GetToken() *v1.Token {
@@ -1448,7 +1521,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1533,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[14]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1546,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReadRequest) GetRemaining() []uint64 {
@@ -1496,7 +1569,7 @@ type ClaimRequest struct {
 
 func (x *ClaimRequest) Reset() {
 	*x = ClaimRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1581,7 @@ func (x *ClaimRequest) String() string {
 func (*ClaimRequest) ProtoMessage() {}
 
 func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[15]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1594,7 @@ func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRequest.ProtoReflect.Descriptor instead.
 func (*ClaimRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClaimRequest) GetMs() int64 {
@@ -1557,7 +1630,7 @@ type UpgradeRequest struct {
 
 func (x *UpgradeRequest) Reset() {
 	*x = UpgradeRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[16]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1642,7 @@ func (x *UpgradeRequest) String() string {
 func (*UpgradeRequest) ProtoMessage() {}
 
 func (x *UpgradeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[16]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1655,7 @@ func (x *UpgradeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpgradeRequest) GetSessionId() uint64 {
@@ -1651,7 +1724,7 @@ type ResumesRequest struct {
 
 func (x *ResumesRequest) Reset() {
 	*x = ResumesRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[17]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1736,7 @@ func (x *ResumesRequest) String() string {
 func (*ResumesRequest) ProtoMessage() {}
 
 func (x *ResumesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[17]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1749,7 @@ func (x *ResumesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumesRequest.ProtoReflect.Descriptor instead.
 func (*ResumesRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{17}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResumesRequest) GetInstance() uint64 {
@@ -1724,7 +1797,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +1809,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[18]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +1822,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{18}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExplainRequest) GetSessionId() uint64 {
@@ -1773,7 +1846,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +1858,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[19]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1871,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *KillRequest) GetIds() []uint64 {
@@ -1836,7 +1909,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1921,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[20]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1934,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FreezeRequest) GetFor() *durationpb.Duration {
@@ -1897,7 +1970,7 @@ type ExtendRequest struct {
 
 func (x *ExtendRequest) Reset() {
 	*x = ExtendRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +1982,7 @@ func (x *ExtendRequest) String() string {
 func (*ExtendRequest) ProtoMessage() {}
 
 func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[21]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +1995,7 @@ func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
 func (*ExtendRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExtendRequest) GetSessionId() uint64 {
@@ -1960,7 +2033,7 @@ type SoonestRequest struct {
 
 func (x *SoonestRequest) Reset() {
 	*x = SoonestRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +2045,7 @@ func (x *SoonestRequest) String() string {
 func (*SoonestRequest) ProtoMessage() {}
 
 func (x *SoonestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[22]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +2058,7 @@ func (x *SoonestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SoonestRequest.ProtoReflect.Descriptor instead.
 func (*SoonestRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{22}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SoonestRequest) GetSize() uint32 {
@@ -2067,7 +2140,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2152,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[23]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2165,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{23}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Reply) GetSeq() uint64 {
@@ -2194,7 +2267,7 @@ type Moved struct {
 
 func (x *Moved) Reset() {
 	*x = Moved{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2279,7 @@ func (x *Moved) String() string {
 func (*Moved) ProtoMessage() {}
 
 func (x *Moved) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2292,7 @@ func (x *Moved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moved.ProtoReflect.Descriptor instead.
 func (*Moved) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Moved) GetAttachments() []uint64 {
@@ -2255,7 +2328,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2340,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2353,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{25}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Refusal) GetAt() []uint32 {
@@ -2318,7 +2391,7 @@ type ForwardRequest struct {
 
 func (x *ForwardRequest) Reset() {
 	*x = ForwardRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2403,7 @@ func (x *ForwardRequest) String() string {
 func (*ForwardRequest) ProtoMessage() {}
 
 func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2416,7 @@ func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardRequest.ProtoReflect.Descriptor instead.
 func (*ForwardRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ForwardRequest) GetMessage() isForwardRequest_Message {
@@ -2415,7 +2488,7 @@ type ForwardResponse struct {
 
 func (x *ForwardResponse) Reset() {
 	*x = ForwardResponse{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2500,7 @@ func (x *ForwardResponse) String() string {
 func (*ForwardResponse) ProtoMessage() {}
 
 func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2513,7 @@ func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardResponse.ProtoReflect.Descriptor instead.
 func (*ForwardResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ForwardResponse) GetMessage() isForwardResponse_Message {
@@ -2499,7 +2572,7 @@ type ForwardHello struct {
 
 func (x *ForwardHello) Reset() {
 	*x = ForwardHello{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2584,7 @@ func (x *ForwardHello) String() string {
 func (*ForwardHello) ProtoMessage() {}
 
 func (x *ForwardHello) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2597,7 @@ func (x *ForwardHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardHello.ProtoReflect.Descriptor instead.
 func (*ForwardHello) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ForwardHello) GetClusterId() string {
@@ -2564,7 +2637,7 @@ type ForwardWelcome struct {
 
 func (x *ForwardWelcome) Reset() {
 	*x = ForwardWelcome{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2649,7 @@ func (x *ForwardWelcome) String() string {
 func (*ForwardWelcome) ProtoMessage() {}
 
 func (x *ForwardWelcome) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2662,7 @@ func (x *ForwardWelcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardWelcome.ProtoReflect.Descriptor instead.
 func (*ForwardWelcome) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ForwardWelcome) GetTerm() uint64 {
@@ -2610,7 +2683,7 @@ type Writes struct {
 
 func (x *Writes) Reset() {
 	*x = Writes{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +2695,7 @@ func (x *Writes) String() string {
 func (*Writes) ProtoMessage() {}
 
 func (x *Writes) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +2708,7 @@ func (x *Writes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Writes.ProtoReflect.Descriptor instead.
 func (*Writes) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{30}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Writes) GetWrites() []*ForwardedWrite {
@@ -2653,15 +2726,17 @@ type ForwardedWrite struct {
 	// How much work its entry makes, 1 or more (U2).
 	Weight uint32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
 	// Session and number of the write, for refusals.
-	Session       uint64 `protobuf:"fixed64,3,opt,name=session,proto3" json:"session,omitempty"`
-	Number        uint64 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`
+	Session uint64 `protobuf:"fixed64,3,opt,name=session,proto3" json:"session,omitempty"`
+	Number  uint64 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`
+	// As in holdfast.v1.ClientMessage: the span of the node that sends the write.
+	Trace         []byte `protobuf:"bytes,5,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ForwardedWrite) Reset() {
 	*x = ForwardedWrite{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2748,7 @@ func (x *ForwardedWrite) String() string {
 func (*ForwardedWrite) ProtoMessage() {}
 
 func (x *ForwardedWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2761,7 @@ func (x *ForwardedWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedWrite.ProtoReflect.Descriptor instead.
 func (*ForwardedWrite) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{31}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ForwardedWrite) GetCommand() []byte {
@@ -2717,6 +2792,13 @@ func (x *ForwardedWrite) GetNumber() uint64 {
 	return 0
 }
 
+func (x *ForwardedWrite) GetTrace() []byte {
+	if x != nil {
+		return x.Trace
+	}
+	return nil
+}
+
 // Acknowledgements are what the node's clients have in hand, for an Acknowledge in the log (X3). The sessions are in
 // columns, 1 to 1,024. They are never refused and may be lost.
 type Acknowledgements struct {
@@ -2729,7 +2811,7 @@ type Acknowledgements struct {
 
 func (x *Acknowledgements) Reset() {
 	*x = Acknowledgements{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2741,7 +2823,7 @@ func (x *Acknowledgements) String() string {
 func (*Acknowledgements) ProtoMessage() {}
 
 func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2754,7 +2836,7 @@ func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgements.ProtoReflect.Descriptor instead.
 func (*Acknowledgements) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{32}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Acknowledgements) GetSessions() []uint64 {
@@ -2784,7 +2866,7 @@ type WriteRefusals struct {
 
 func (x *WriteRefusals) Reset() {
 	*x = WriteRefusals{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +2878,7 @@ func (x *WriteRefusals) String() string {
 func (*WriteRefusals) ProtoMessage() {}
 
 func (x *WriteRefusals) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +2891,7 @@ func (x *WriteRefusals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRefusals.ProtoReflect.Descriptor instead.
 func (*WriteRefusals) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{33}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WriteRefusals) GetRefusals() []*WriteRefusal {
@@ -2832,7 +2914,7 @@ type WriteRefusal struct {
 
 func (x *WriteRefusal) Reset() {
 	*x = WriteRefusal{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +2926,7 @@ func (x *WriteRefusal) String() string {
 func (*WriteRefusal) ProtoMessage() {}
 
 func (x *WriteRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +2939,7 @@ func (x *WriteRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRefusal.ProtoReflect.Descriptor instead.
 func (*WriteRefusal) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{34}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WriteRefusal) GetSession() uint64 {
@@ -2920,7 +3002,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\rR\x06leader\x12!\n" +
 	"\fpeer_version\x18\x03 \x01(\rR\vpeerVersion\x12#\n" +
-	"\rfeature_level\x18\x04 \x01(\rR\ffeatureLevel\"\xad\x03\n" +
+	"\rfeature_level\x18\x04 \x01(\rR\ffeatureLevel\"\xdf\x03\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
@@ -2939,7 +3021,11 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\aunheard\x18\x14 \x03(\rR\aunheard\x12\x1a\n" +
 	"\bdraining\x18\x15 \x03(\rR\bdraining\x12\x1d\n" +
 	"\n" +
-	"full_disks\x18\x16 \x03(\rR\tfullDisks\":\n" +
+	"full_disks\x18\x16 \x03(\rR\tfullDisks\x120\n" +
+	"\x06traced\x18\x19 \x03(\v2\x18.holdfast.peer.v1.TracedR\x06traced\"4\n" +
+	"\x06Traced\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x14\n" +
+	"\x05trace\x18\x02 \x01(\fR\x05trace\":\n" +
 	"\n" +
 	"Comparison\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n" +
@@ -2961,7 +3047,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\fdigest_index\x18\x0f \x01(\x04R\vdigestIndex\x12\x16\n" +
 	"\x06digest\x18\x10 \x01(\fR\x06digest\x12\x1a\n" +
 	"\bdraining\x18\x14 \x01(\bR\bdraining\x12\x1b\n" +
-	"\tfull_disk\x18\x15 \x01(\bR\bfullDisk\"\xdb\x05\n" +
+	"\tfull_disk\x18\x15 \x01(\bR\bfullDisk\"\xf1\x05\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +
@@ -2975,7 +3061,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x04kill\x18\x10 \x01(\v2\x1d.holdfast.peer.v1.KillRequestH\x00R\x04kill\x129\n" +
 	"\x06freeze\x18\x11 \x01(\v2\x1f.holdfast.peer.v1.FreezeRequestH\x00R\x06freeze\x129\n" +
 	"\x06extend\x18\x12 \x01(\v2\x1f.holdfast.peer.v1.ExtendRequestH\x00R\x06extend\x12<\n" +
-	"\asoonest\x18\x13 \x01(\v2 .holdfast.peer.v1.SoonestRequestH\x00R\asoonestB\x06\n" +
+	"\asoonest\x18\x13 \x01(\v2 .holdfast.peer.v1.SoonestRequestH\x00R\asoonest\x12\x14\n" +
+	"\x05trace\x18\x19 \x01(\fR\x05traceB\x06\n" +
 	"\x04body\"A\n" +
 	"\bRequests\x125\n" +
 	"\brequests\x18\x01 \x03(\v2\x19.holdfast.peer.v1.RequestR\brequests\"<\n" +
@@ -3080,12 +3167,13 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x0eForwardWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\"B\n" +
 	"\x06Writes\x128\n" +
-	"\x06writes\x18\x01 \x03(\v2 .holdfast.peer.v1.ForwardedWriteR\x06writes\"t\n" +
+	"\x06writes\x18\x01 \x03(\v2 .holdfast.peer.v1.ForwardedWriteR\x06writes\"\x8a\x01\n" +
 	"\x0eForwardedWrite\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\fR\acommand\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\rR\x06weight\x12\x18\n" +
 	"\asession\x18\x03 \x01(\x06R\asession\x12\x16\n" +
-	"\x06number\x18\x04 \x01(\x04R\x06number\"C\n" +
+	"\x06number\x18\x04 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05trace\x18\x05 \x01(\fR\x05trace\"C\n" +
 	"\x10Acknowledgements\x12\x1a\n" +
 	"\bsessions\x18\x01 \x03(\x06R\bsessions\x12\x13\n" +
 	"\x05up_to\x18\x02 \x03(\x04R\x04upTo\"K\n" +
@@ -3120,7 +3208,7 @@ func file_holdfast_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(WriteRefusalReason)(0),       // 0: holdfast.peer.v1.WriteRefusalReason
 	(*LearnerMessage)(nil),        // 1: holdfast.peer.v1.LearnerMessage
@@ -3128,106 +3216,108 @@ var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*Hello)(nil),                 // 3: holdfast.peer.v1.Hello
 	(*Welcome)(nil),               // 4: holdfast.peer.v1.Welcome
 	(*Heartbeat)(nil),             // 5: holdfast.peer.v1.Heartbeat
-	(*Comparison)(nil),            // 6: holdfast.peer.v1.Comparison
-	(*Answer)(nil),                // 7: holdfast.peer.v1.Answer
-	(*Request)(nil),               // 8: holdfast.peer.v1.Request
-	(*Requests)(nil),              // 9: holdfast.peer.v1.Requests
-	(*Replies)(nil),               // 10: holdfast.peer.v1.Replies
-	(*OpenRequest)(nil),           // 11: holdfast.peer.v1.OpenRequest
-	(*Label)(nil),                 // 12: holdfast.peer.v1.Label
-	(*ResumeRequest)(nil),         // 13: holdfast.peer.v1.ResumeRequest
-	(*CloseRequest)(nil),          // 14: holdfast.peer.v1.CloseRequest
-	(*ReadRequest)(nil),           // 15: holdfast.peer.v1.ReadRequest
-	(*ClaimRequest)(nil),          // 16: holdfast.peer.v1.ClaimRequest
-	(*UpgradeRequest)(nil),        // 17: holdfast.peer.v1.UpgradeRequest
-	(*ResumesRequest)(nil),        // 18: holdfast.peer.v1.ResumesRequest
-	(*ExplainRequest)(nil),        // 19: holdfast.peer.v1.ExplainRequest
-	(*KillRequest)(nil),           // 20: holdfast.peer.v1.KillRequest
-	(*FreezeRequest)(nil),         // 21: holdfast.peer.v1.FreezeRequest
-	(*ExtendRequest)(nil),         // 22: holdfast.peer.v1.ExtendRequest
-	(*SoonestRequest)(nil),        // 23: holdfast.peer.v1.SoonestRequest
-	(*Reply)(nil),                 // 24: holdfast.peer.v1.Reply
-	(*Moved)(nil),                 // 25: holdfast.peer.v1.Moved
-	(*Refusal)(nil),               // 26: holdfast.peer.v1.Refusal
-	(*ForwardRequest)(nil),        // 27: holdfast.peer.v1.ForwardRequest
-	(*ForwardResponse)(nil),       // 28: holdfast.peer.v1.ForwardResponse
-	(*ForwardHello)(nil),          // 29: holdfast.peer.v1.ForwardHello
-	(*ForwardWelcome)(nil),        // 30: holdfast.peer.v1.ForwardWelcome
-	(*Writes)(nil),                // 31: holdfast.peer.v1.Writes
-	(*ForwardedWrite)(nil),        // 32: holdfast.peer.v1.ForwardedWrite
-	(*Acknowledgements)(nil),      // 33: holdfast.peer.v1.Acknowledgements
-	(*WriteRefusals)(nil),         // 34: holdfast.peer.v1.WriteRefusals
-	(*WriteRefusal)(nil),          // 35: holdfast.peer.v1.WriteRefusal
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
-	(*v1.Token)(nil),              // 37: holdfast.v1.Token
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(*v1.Session)(nil),            // 39: holdfast.v1.Session
-	(*v1.ErrorDetail)(nil),        // 40: holdfast.v1.ErrorDetail
-	(*v1.Vigil)(nil),              // 41: holdfast.v1.Vigil
+	(*Traced)(nil),                // 6: holdfast.peer.v1.Traced
+	(*Comparison)(nil),            // 7: holdfast.peer.v1.Comparison
+	(*Answer)(nil),                // 8: holdfast.peer.v1.Answer
+	(*Request)(nil),               // 9: holdfast.peer.v1.Request
+	(*Requests)(nil),              // 10: holdfast.peer.v1.Requests
+	(*Replies)(nil),               // 11: holdfast.peer.v1.Replies
+	(*OpenRequest)(nil),           // 12: holdfast.peer.v1.OpenRequest
+	(*Label)(nil),                 // 13: holdfast.peer.v1.Label
+	(*ResumeRequest)(nil),         // 14: holdfast.peer.v1.ResumeRequest
+	(*CloseRequest)(nil),          // 15: holdfast.peer.v1.CloseRequest
+	(*ReadRequest)(nil),           // 16: holdfast.peer.v1.ReadRequest
+	(*ClaimRequest)(nil),          // 17: holdfast.peer.v1.ClaimRequest
+	(*UpgradeRequest)(nil),        // 18: holdfast.peer.v1.UpgradeRequest
+	(*ResumesRequest)(nil),        // 19: holdfast.peer.v1.ResumesRequest
+	(*ExplainRequest)(nil),        // 20: holdfast.peer.v1.ExplainRequest
+	(*KillRequest)(nil),           // 21: holdfast.peer.v1.KillRequest
+	(*FreezeRequest)(nil),         // 22: holdfast.peer.v1.FreezeRequest
+	(*ExtendRequest)(nil),         // 23: holdfast.peer.v1.ExtendRequest
+	(*SoonestRequest)(nil),        // 24: holdfast.peer.v1.SoonestRequest
+	(*Reply)(nil),                 // 25: holdfast.peer.v1.Reply
+	(*Moved)(nil),                 // 26: holdfast.peer.v1.Moved
+	(*Refusal)(nil),               // 27: holdfast.peer.v1.Refusal
+	(*ForwardRequest)(nil),        // 28: holdfast.peer.v1.ForwardRequest
+	(*ForwardResponse)(nil),       // 29: holdfast.peer.v1.ForwardResponse
+	(*ForwardHello)(nil),          // 30: holdfast.peer.v1.ForwardHello
+	(*ForwardWelcome)(nil),        // 31: holdfast.peer.v1.ForwardWelcome
+	(*Writes)(nil),                // 32: holdfast.peer.v1.Writes
+	(*ForwardedWrite)(nil),        // 33: holdfast.peer.v1.ForwardedWrite
+	(*Acknowledgements)(nil),      // 34: holdfast.peer.v1.Acknowledgements
+	(*WriteRefusals)(nil),         // 35: holdfast.peer.v1.WriteRefusals
+	(*WriteRefusal)(nil),          // 36: holdfast.peer.v1.WriteRefusal
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*v1.Token)(nil),              // 38: holdfast.v1.Token
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*v1.Session)(nil),            // 40: holdfast.v1.Session
+	(*v1.ErrorDetail)(nil),        // 41: holdfast.v1.ErrorDetail
+	(*v1.Vigil)(nil),              // 42: holdfast.v1.Vigil
 }
 var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
-	7,  // 1: holdfast.peer.v1.LearnerMessage.answer:type_name -> holdfast.peer.v1.Answer
-	8,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
+	8,  // 1: holdfast.peer.v1.LearnerMessage.answer:type_name -> holdfast.peer.v1.Answer
+	9,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
 	4,  // 3: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
 	5,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
-	24, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
-	6,  // 6: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
-	36, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
-	36, // 8: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
-	36, // 9: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
-	36, // 10: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
-	11, // 11: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
-	13, // 12: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
-	14, // 13: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
-	15, // 14: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
-	16, // 15: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
-	17, // 16: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
-	18, // 17: holdfast.peer.v1.Request.resumes:type_name -> holdfast.peer.v1.ResumesRequest
-	19, // 18: holdfast.peer.v1.Request.explain:type_name -> holdfast.peer.v1.ExplainRequest
-	20, // 19: holdfast.peer.v1.Request.kill:type_name -> holdfast.peer.v1.KillRequest
-	21, // 20: holdfast.peer.v1.Request.freeze:type_name -> holdfast.peer.v1.FreezeRequest
-	22, // 21: holdfast.peer.v1.Request.extend:type_name -> holdfast.peer.v1.ExtendRequest
-	23, // 22: holdfast.peer.v1.Request.soonest:type_name -> holdfast.peer.v1.SoonestRequest
-	8,  // 23: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
-	24, // 24: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
-	36, // 25: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	12, // 26: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	37, // 27: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	37, // 28: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	36, // 29: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
-	12, // 30: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
-	36, // 31: holdfast.peer.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
-	36, // 32: holdfast.peer.v1.ExtendRequest.for:type_name -> google.protobuf.Duration
-	12, // 33: holdfast.peer.v1.SoonestRequest.labels:type_name -> holdfast.peer.v1.Label
-	38, // 34: holdfast.peer.v1.SoonestRequest.opened_after:type_name -> google.protobuf.Timestamp
-	38, // 35: holdfast.peer.v1.SoonestRequest.opened_before:type_name -> google.protobuf.Timestamp
-	36, // 36: holdfast.peer.v1.SoonestRequest.min_remaining:type_name -> google.protobuf.Duration
-	36, // 37: holdfast.peer.v1.SoonestRequest.max_remaining:type_name -> google.protobuf.Duration
-	39, // 38: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	40, // 39: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	25, // 40: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
-	41, // 41: holdfast.peer.v1.Reply.vigil:type_name -> holdfast.v1.Vigil
-	26, // 42: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
-	40, // 43: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
-	29, // 44: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
-	31, // 45: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
-	33, // 46: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
-	30, // 47: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
-	34, // 48: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
-	32, // 49: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
-	35, // 50: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
-	0,  // 51: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
-	36, // 52: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
-	1,  // 53: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	27, // 54: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
-	2,  // 55: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	28, // 56: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
-	55, // [55:57] is the sub-list for method output_type
-	53, // [53:55] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	25, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
+	7,  // 6: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
+	37, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
+	6,  // 8: holdfast.peer.v1.Heartbeat.traced:type_name -> holdfast.peer.v1.Traced
+	37, // 9: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	37, // 10: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
+	37, // 11: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
+	12, // 12: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
+	14, // 13: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
+	15, // 14: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
+	16, // 15: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
+	17, // 16: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
+	18, // 17: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
+	19, // 18: holdfast.peer.v1.Request.resumes:type_name -> holdfast.peer.v1.ResumesRequest
+	20, // 19: holdfast.peer.v1.Request.explain:type_name -> holdfast.peer.v1.ExplainRequest
+	21, // 20: holdfast.peer.v1.Request.kill:type_name -> holdfast.peer.v1.KillRequest
+	22, // 21: holdfast.peer.v1.Request.freeze:type_name -> holdfast.peer.v1.FreezeRequest
+	23, // 22: holdfast.peer.v1.Request.extend:type_name -> holdfast.peer.v1.ExtendRequest
+	24, // 23: holdfast.peer.v1.Request.soonest:type_name -> holdfast.peer.v1.SoonestRequest
+	9,  // 24: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
+	25, // 25: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
+	37, // 26: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	13, // 27: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	38, // 28: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	38, // 29: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	37, // 30: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
+	13, // 31: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
+	37, // 32: holdfast.peer.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	37, // 33: holdfast.peer.v1.ExtendRequest.for:type_name -> google.protobuf.Duration
+	13, // 34: holdfast.peer.v1.SoonestRequest.labels:type_name -> holdfast.peer.v1.Label
+	39, // 35: holdfast.peer.v1.SoonestRequest.opened_after:type_name -> google.protobuf.Timestamp
+	39, // 36: holdfast.peer.v1.SoonestRequest.opened_before:type_name -> google.protobuf.Timestamp
+	37, // 37: holdfast.peer.v1.SoonestRequest.min_remaining:type_name -> google.protobuf.Duration
+	37, // 38: holdfast.peer.v1.SoonestRequest.max_remaining:type_name -> google.protobuf.Duration
+	40, // 39: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	41, // 40: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	26, // 41: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
+	42, // 42: holdfast.peer.v1.Reply.vigil:type_name -> holdfast.v1.Vigil
+	27, // 43: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
+	41, // 44: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
+	30, // 45: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
+	32, // 46: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
+	34, // 47: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
+	31, // 48: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
+	35, // 49: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
+	33, // 50: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
+	36, // 51: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
+	0,  // 52: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
+	37, // 53: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
+	1,  // 54: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	28, // 55: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
+	2,  // 56: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	29, // 57: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
+	56, // [56:58] is the sub-list for method output_type
+	54, // [54:56] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
@@ -3247,7 +3337,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*LeaderMessage_Reply)(nil),
 		(*LeaderMessage_Replies)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[7].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[8].OneofWrappers = []any{
 		(*Request_Open)(nil),
 		(*Request_Resume)(nil),
 		(*Request_Close)(nil),
@@ -3261,12 +3351,12 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*Request_Extend)(nil),
 		(*Request_Soonest)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[26].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[27].OneofWrappers = []any{
 		(*ForwardRequest_Hello)(nil),
 		(*ForwardRequest_Writes)(nil),
 		(*ForwardRequest_Acknowledgements)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[27].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[28].OneofWrappers = []any{
 		(*ForwardResponse_Welcome)(nil),
 		(*ForwardResponse_Refusals)(nil),
 	}
@@ -3276,7 +3366,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_peer_v1_peer_proto_rawDesc), len(file_holdfast_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,262 @@
+package tracing
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"holdfast/session"
+)
+
+// FromNode is a leader's end of a node's stream.
+type FromNode interface {
+	Send(m session.LeaderMessage) error
+	Recv() (session.LearnerMessage, error)
+}
+
+// FromNode returns a link whose requests are spans of the leader, and whose heartbeats tell which entries are in traces.
+func (t *Tracer) FromNode(l FromNode) FromNode {
+	if t == nil {
+		return l
+	}
+	from := &fromNode{FromNode: l, t: t, told: t.feed.now()}
+	from.open.most = maxKept
+	return from
+}
+
+type fromNode struct {
+	FromNode
+	t *Tracer
+	// open are the requests without a reply, by their numbers.
+	open table[uint64, led]
+	// told is how far the node has been told of the feed. It belongs to the goroutine that sends.
+	told uint64
+}
+
+// led is a request at the leader: its span, and what its commands are about.
+type led struct {
+	span *span
+	keys []any
+}
+
+// Recv returns the node's next message.
+func (l *fromNode) Recv() (session.LearnerMessage, error) {
+	m, err := l.FromNode.Recv()
+	for i := range m.Requests {
+		if r := &m.Requests[i]; r.Trace != nil {
+			l.take(r)
+		}
+	}
+	return m, err
+}
+
+// take begins the span of a request, which the commands for it are found by.
+func (l *fromNode) take(r *session.Request) {
+	s := l.t.under(r.Trace, leadSpan, trace.SpanKindServer)
+	if s == nil {
+		return
+	}
+	s.set(requestKey.String(kindOf(r)))
+	keys := keysOf(r)
+	l.open.put(r.Seq, led{s, keys})
+	for _, key := range keys {
+		l.t.wanted.put(key, s)
+	}
+}
+
+// Send sends a message.
+func (l *fromNode) Send(m session.LeaderMessage) error {
+	for i := range m.Replies {
+		r := &m.Replies[i]
+		if one, ok := l.open.take(r.Seq); ok {
+			for _, key := range one.keys {
+				l.t.wanted.take(key)
+			}
+			one.span.end(r.Err)
+		}
+	}
+	if m.Heartbeat != nil {
+		var some []session.Traced
+		if some, l.told = l.t.feed.since(l.told); len(some) > 0 {
+			beat := *m.Heartbeat // the message may be to several nodes
+			beat.Traced = some
+			m.Heartbeat = &beat
+		}
+	}
+	return l.FromNode.Send(m)
+}
+
+// What commands are about, besides the [session.RequestID] of an open, and the first byte of a write's command: that is
+// one place in memory from the stream to the log.
+type (
+	moveKey struct {
+		id                session.ID
+		instance, attempt uint64
+	}
+	endKey struct {
+		id         session.ID
+		attachment uint64
+	}
+)
+
+// keysOf returns what the commands for a request are about.
+func keysOf(r *session.Request) (keys []any) {
+	switch {
+	case r.Open != nil:
+		keys = append(keys, r.Open.RequestID)
+	case r.Resume != nil:
+		keys = append(keys, moveKey{r.Resume.Token.ID, r.Resume.Instance, r.Resume.Attempt})
+	case r.Resumes != nil:
+		for i := range r.Resumes.Sessions {
+			one := &r.Resumes.Sessions[i]
+			keys = append(keys, moveKey{one.ID, r.Resumes.Instance, one.Attempt})
+		}
+	case r.Close != nil:
+		keys = append(keys, endKey{r.Close.ID, r.Close.Attachment})
+	}
+	return keys
+}
+
+// FromWriter is a leader's end of a stream of writes.
+type FromWriter interface {
+	Welcome(term uint64) error
+	Refuse(all []session.WriteRefusal) error
+	Recv() (session.ForwardMessage, error)
+}
+
+// FromWriter returns a stream of writes whose commands are found in their traces.
+func (t *Tracer) FromWriter(l FromWriter) FromWriter {
+	if t == nil {
+		return l
+	}
+	return fromWriter{l, t}
+}
+
+type fromWriter struct {
+	FromWriter
+	t *Tracer
+}
+
+// Recv returns the node's next message. A write that the leader refuses has no span here.
+func (l fromWriter) Recv() (session.ForwardMessage, error) {
+	m, err := l.FromWriter.Recv()
+	for i := range m.Writes {
+		if w := &m.Writes[i]; w.Trace != nil && len(w.Command) > 0 {
+			l.t.wanted.put(&w.Command[0], &span{place: w.Trace})
+		}
+	}
+	return m, err
+}
+
+// Expired begins the trace of sessions that the leader has just found expired, late by so much each. It ends when their
+// end is decided.
+func (t *Tracer) Expired(found []session.Closing, late []time.Duration) {
+	if t == nil || len(found) == 0 {
+		return
+	}
+	s := t.start(nil, expireSpan, trace.SpanKindInternal)
+	if s == nil {
+		return
+	}
+	ids, latest := make([]session.ID, len(found)), time.Duration(0)
+	for i := range found {
+		ids[i] = found[i].ID
+	}
+	for _, d := range late {
+		latest = max(latest, d)
+	}
+	s.set(append(namedAll(ids), milliseconds(latest))...)
+	t.wanted.put(endKey{found[0].ID, found[0].Attachment}, s)
+}
+
+// Log takes a leader's commands.
+type Log interface {
+	Propose(ctx context.Context, c session.Command) (session.Result, error)
+	Submit(c session.Command, done func(session.Result, error))
+}
+
+// Log returns a log that traces the commands of traced requests, from their proposal until this node has applied them.
+func (t *Tracer) Log(l Log) Log {
+	if t == nil {
+		return l
+	}
+	return log{l, t}
+}
+
+type log struct {
+	Log
+	t *Tracer
+}
+
+// Submit proposes a command.
+func (l log) Submit(c session.Command, done func(session.Result, error)) {
+	parents := l.t.parentsOf(c)
+	if len(parents) == 0 {
+		l.Log.Submit(c, done)
+		return
+	}
+	spans := make([]*span, len(parents))
+	for i, parent := range parents {
+		spans[i] = l.t.under(parent.place, proposeSpan, trace.SpanKindInternal)
+	}
+	closes, _ := c.(session.CloseSessions)
+	l.Log.Submit(c, func(result session.Result, err error) {
+		why := err
+		if why == nil {
+			why = result.Err
+		}
+		for i, s := range spans {
+			l.t.proposed(s, &result, why)
+			if closes.Cause == session.CauseExpired {
+				parents[i].end(why) // what the leader has decided is done
+			}
+		}
+		done(result, err)
+	})
+}
+
+// proposed ends the span of a proposal, and has all nodes told of its entry.
+func (t *Tracer) proposed(s *span, result *session.Result, why error) {
+	if s == nil {
+		return
+	}
+	if result.Index > 0 {
+		s.set(indexAttribute(result.Index), termKey.Int64(int64(result.Term))) //nolint:gosec // it is only shown
+		t.feed.add(session.Traced{Index: result.Index, Trace: s.place})
+	}
+	s.end(why)
+}
+
+// parentsOf returns the spans that a command is for.
+func (t *Tracer) parentsOf(c session.Command) (all []*span) {
+	if t.wanted.size.Load() == 0 {
+		return nil
+	}
+	var keys []any
+	switch c := c.(type) {
+	case session.OpenSession:
+		keys = []any{c.RequestID}
+	case session.MoveSession:
+		keys = []any{moveKey{c.ID, c.Instance, c.Attempt}}
+	case session.MoveSessions:
+		for i := range c.Sessions {
+			keys = append(keys, moveKey{c.Sessions[i].ID, c.Instance, c.Sessions[i].Attempt})
+		}
+	case session.CloseSessions:
+		for i := range c.Sessions {
+			keys = append(keys, endKey{c.Sessions[i].ID, c.Sessions[i].Attachment})
+		}
+	case session.TreeCommand:
+		if len(c.Encoded) > 0 {
+			keys = []any{&c.Encoded[0]}
+		}
+	}
+	var former *span
+	for _, key := range keys {
+		if s, ok := t.wanted.take(key); ok && s != former { // one request for many sessions is one span
+			all, former = append(all, s), s
+		}
+	}
+	return all
+}

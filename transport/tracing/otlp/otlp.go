@@ -1,0 +1,134 @@
+// Package otlp sends spans to an OpenTelemetry collector, beside the node's own work: what does not fit into a bounded
+// queue is dropped, and a collector that is away costs log lines.
+package otlp
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/credentials"
+
+	"holdfast/session"
+)
+
+// Bounds of what waits for a collector, and of how long a stop waits for it.
+const (
+	queueSpans = 4096
+	batchSpans = 512
+	// exportWait bounds one attempt to send a batch, retryFor the attempts of one batch. After that it is dropped.
+	exportWait = 5 * time.Second
+	retryFor   = 30 * time.Second
+	// stopWait is how long a node that stops waits for the collector to take what is left.
+	stopWait = time.Second
+	// logInterval bounds the log lines about a collector that takes nothing.
+	logInterval = time.Minute
+)
+
+// Config says where spans go.
+type Config struct {
+	Logger hclog.Logger
+	// Endpoint is the URL of the collector: http or https, a host and a port. CA is the PEM file with its CAs; empty for
+	// those of the system.
+	Endpoint, CA string
+	// SampleRatio is which part of the traces that begin here is kept, 0 to 1.
+	SampleRatio float64
+	// Cluster, Node and Version name who sends.
+	Cluster string
+	Node    session.Node
+	Version string
+	// Exporter takes the spans in the place of a collector.
+	Exporter sdk.SpanExporter
+}
+
+// Provider makes spans and sends them.
+type Provider struct{ *sdk.TracerProvider }
+
+// New returns a provider. It waits for no collector. The error names the setting that is wrong.
+func New(cfg Config) (*Provider, error) {
+	exporter := cfg.Exporter
+	if exporter == nil {
+		var err error
+		if exporter, err = dial(cfg); err != nil {
+			return nil, err
+		}
+	}
+	logged := &complaining{SpanExporter: exporter, logger: cfg.Logger, often: rate.Sometimes{Interval: logInterval}}
+	return &Provider{sdk.NewTracerProvider(
+		sdk.WithBatcher(logged, sdk.WithMaxQueueSize(queueSpans), sdk.WithMaxExportBatchSize(batchSpans),
+			sdk.WithExportTimeout(retryFor)),
+		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(cfg.SampleRatio))),
+		sdk.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "holdfast"),
+			attribute.String("service.namespace", cfg.Cluster),
+			attribute.String("service.instance.id", fmt.Sprintf("%s/%d", cfg.Cluster, cfg.Node)),
+			attribute.String("service.version", cfg.Version),
+			attribute.Int("holdfast.node", int(cfg.Node)),
+		)),
+	)}, nil
+}
+
+// dial returns what sends to the collector. It connects later, and again and again.
+func dial(cfg Config) (sdk.SpanExporter, error) {
+	scheme, address, _ := strings.Cut(cfg.Endpoint, "://")
+	o := []otlptracegrpc.Option{
+		otlptracegrpc.WithEndpoint(address), otlptracegrpc.WithTimeout(exportWait),
+		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
+			Enabled: true, InitialInterval: time.Second, MaxInterval: 10 * time.Second, MaxElapsedTime: retryFor,
+		}),
+	}
+	if scheme == "https" {
+		trusted := &tls.Config{MinVersion: tls.VersionTLS12}
+		if cfg.CA != "" {
+			pem, err := os.ReadFile(cfg.CA)
+			if err != nil {
+				return nil, fmt.Errorf("reading trace_cacert: %w", err)
+			}
+			trusted.RootCAs = x509.NewCertPool()
+			if !trusted.RootCAs.AppendCertsFromPEM(pem) {
+				return nil, &session.FieldError{Field: "trace_cacert", Limit: "a PEM file with certificates"}
+			}
+		}
+		o = append(o, otlptracegrpc.WithTLSCredentials(credentials.NewTLS(trusted)))
+	} else {
+		o = append(o, otlptracegrpc.WithInsecure())
+	}
+	exporter := otlptracegrpc.NewUnstarted(o...)
+	//nolint:forbidigo // it dials without waiting
+	if err := exporter.Start(context.Background()); err != nil {
+		return nil, fmt.Errorf("reaching trace_endpoint %s: %w", cfg.Endpoint, err)
+	}
+	return exporter, nil
+}
+
+// Close sends what is left, but waits for no collector longer than a second.
+func (p *Provider) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopWait) //nolint:forbidigo // the last step of a stop
+	defer cancel()
+	_ = p.Shutdown(ctx) // a collector that is away gets nothing more, and its failures were logged
+}
+
+// complaining logs failures from time to time, in the place of OpenTelemetry's global handler, which writes to stderr.
+type complaining struct {
+	sdk.SpanExporter
+	logger hclog.Logger
+	often  rate.Sometimes
+}
+
+// ExportSpans sends spans.
+func (c *complaining) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	if err := c.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		c.often.Do(func() { c.logger.Warn("spans not sent", "count", len(spans), "error", err) })
+	}
+	return nil
+}
