@@ -44,7 +44,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return errors.Join(cause, err, n.dir.Close())
 	}
 	n.ports.access.close()
-	n.options.traces.close()
+	n.options.traces.close() //nolint:contextcheck // it has a bound of its own
 	return errors.Join(err, n.dir.Close())
 }
 

@@ -15,7 +15,7 @@ type FromNode interface {
 	Recv() (session.LearnerMessage, error)
 }
 
-// FromNode returns a link whose requests are spans of the leader, and whose heartbeats tell which entries are in traces.
+// FromNode returns a link whose requests are spans of the leader. Its heartbeats tell which entries are in traces.
 func (t *Tracer) FromNode(l FromNode) FromNode {
 	if t == nil {
 		return l

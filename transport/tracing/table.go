@@ -10,8 +10,8 @@ import (
 	"holdfast/session"
 )
 
-// table keeps values by a key, at most so many: one more, and it forgets all others, so that nothing that is never asked
-// for stays for ever. Its methods are safe for concurrent use, and take
+// table keeps values by a key, at most so many: one more, and it forgets all others. So nothing that is never asked for
+// stays for ever. Its methods are safe for concurrent use, and take
 // no lock while it is empty.
 type table[K comparable, V any] struct {
 	most int
@@ -137,7 +137,7 @@ func (t *Tracer) tell(in *session.Trace, one landed) {
 		return
 	}
 	s.set(indexAttribute(one.index))
-	s.Span.End(trace.WithTimestamp(one.ended))
+	s.End(trace.WithTimestamp(one.ended))
 }
 
 // feed has the newest entries in traces, for the heartbeats to all nodes. Safe for concurrent use.

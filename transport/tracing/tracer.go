@@ -140,7 +140,7 @@ func (s *span) end(err error) {
 	if err != nil {
 		s.SetStatus(codes.Error, wire.Detail(err).GetReason().String())
 	}
-	s.Span.End()
+	s.End()
 }
 
 func named(id session.ID) attribute.KeyValue { return sessionKey.String(id.String()) }

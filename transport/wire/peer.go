@@ -348,18 +348,6 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 	}
 }
 
-// tracedFrom returns the entries that are in traces, at most [session.MaxTraced] of them: no heartbeat is refused for
-// what it says of traces.
-func tracedFrom(all []*peerv1.Traced) []session.Traced {
-	var traced []session.Traced
-	for _, one := range all[:min(len(all), session.MaxTraced)] {
-		if t := session.TraceFrom(one.GetTrace()); t != nil && one.GetIndex() > 0 {
-			traced = append(traced, session.Traced{Index: one.GetIndex(), Trace: t})
-		}
-	}
-	return traced
-}
-
 // intervalFrom returns the interval of a leader's rounds, 0 if it is absent.
 func intervalFrom(field string, p *durationpb.Duration) (time.Duration, error) {
 	d, err := DurationFrom(field, p, NotNegative)

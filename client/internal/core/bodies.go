@@ -76,10 +76,13 @@ func (b *touchBody) Wanted() bool { return true }
 func (b *openBody) message(l *ledger, seq uint64) *holdfastv1.ClientMessage {
 	b.call.sends++
 	want := &b.call.Want
-	return &holdfastv1.ClientMessage{Trace: b.call.Trace.Bytes(), Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
+	open := &holdfastv1.Open{
 		Seq: seq, Timeout: durationpb.New(want.Timeout), Labels: want.Labels, RequestId: want.Request[:],
 		Local: want.Local, Instance: l.cfg.Instance,
-	}}}
+	}
+	return &holdfastv1.ClientMessage{
+		Trace: b.call.Trace.Bytes(), Message: &holdfastv1.ClientMessage_Open{Open: open},
+	}
 }
 
 // message takes a new attempt each time, so that the answer to the attempt that is applied last is the one that counts.
