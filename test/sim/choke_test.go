@@ -66,7 +66,7 @@ func (w *world) serving() []string {
 // TestPeerPortOfLeader cuts the leader's peer port and nothing else. Raft alone would let it lead for ever, and no node
 // would be ready.
 func TestPeerPortOfLeader(t *testing.T) {
-	choked(t, 11, func(ctx context.Context, w *world) {
+	choked(t, 14, func(ctx context.Context, w *world) {
 		old := w.Leader()
 		mend := w.cutPeerPorts(old, old)
 		limit := w.config(old, "").Raft.StallLimit

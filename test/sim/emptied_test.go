@@ -15,7 +15,7 @@ import (
 func TestEmptiedDirectory(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
-		w := newWorld(t, newReport(2, 3))
+		w := newWorld(t, newReport(3, 3))
 		for _, name := range w.names {
 			w.Start(name)
 		}

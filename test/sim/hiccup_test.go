@@ -16,7 +16,7 @@ import (
 // lasts. Sessions there whose clients have vanished end within the bound (I2), and sessions of living clients do not
 // end (I1).
 func TestHiccups(t *testing.T) {
-	r := newReport(4, 3)
+	r := newReport(6, 3)
 	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
 		w := newWorld(t, r)
