@@ -184,7 +184,8 @@ test-zk: ## Run ZooKeeper's clients, and random scripts, against nodes and a Zoo
 
 .PHONY: test-ui
 test-ui: ## Drive the console with a headless Chromium, and holdfast top in tmux, over three real nodes; a module of its own
-	go -C test/ui test -count=1 -timeout 15m ./...
+	@mkdir -p bin
+	go -C test/ui test -count=1 -timeout 15m -artifacts -outputdir '$(CURDIR)/bin' .
 	@if [ -z "$${CI:-}" ] && ! command -v chromium-headless-shell >/dev/null && ! command -v chromium >/dev/null; then \
 		echo; echo '*** The tests of the console in a browser did NOT run: there is none here (Debian: chromium-headless-shell).'; \
 	fi

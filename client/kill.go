@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -29,34 +30,42 @@ func (c *Client) Kill(ctx context.Context, ids []session.ID, why string) ([]sess
 	return killed, nil
 }
 
-// killElsewhere asks the nodes that alone may know the sessions that were refused, each at its address.
+// killElsewhere asks the nodes that alone may know the sessions that were refused, all at the same time.
 func killElsewhere(ctx context.Context, c *Client, ids []session.ID, why string, killed []session.Killed) {
 	elsewhere := refusedFor(killed)
 	if len(elsewhere) == 0 {
 		return
 	}
 	members, err := c.Members(ctx)
+	var asking sync.WaitGroup
 	for node, at := range elsewhere {
 		where := slices.IndexFunc(members, func(m Member) bool { return m.Node == node && m.ClientAddress != "" })
 		if err == nil && where < 0 {
 			continue // a node that is no member serves no client: what the answer says is all that can be known
 		}
-		some := make([]session.ID, len(at))
-		for k, i := range at {
-			some[k] = ids[i]
-		}
-		again, failed := []session.Killed(nil), err
-		if failed == nil {
-			again, failed = killAt(ctx, c, members[where].ClientAddress, some, why)
-		}
-		for k, i := range at {
-			if failed == nil {
-				killed[i] = again[k]
-				continue
+		asking.Go(func() {
+			some := make([]session.ID, len(at))
+			for k, i := range at {
+				some[k] = ids[i]
 			}
-			killed[i].Err = fmt.Errorf("session %v may be local to node %d: %w", ids[i], node, failed)
-		}
+			again, failed := []session.Killed(nil), err
+			if failed == nil {
+				again, failed = killAt(ctx, c, members[where].ClientAddress, some, why)
+			}
+			for k, i := range at { // no other node has these
+				killed[i] = killedAt(again, k, node, some[k], failed)
+			}
+		})
 	}
+	asking.Wait()
+}
+
+// killedAt is what became of a session that a node alone may know.
+func killedAt(all []session.Killed, k int, node session.Node, id session.ID, failed error) session.Killed {
+	if failed != nil {
+		return session.Killed{Err: fmt.Errorf("session %v may be local to node %d: %w", id, node, failed)}
+	}
+	return all[k]
 }
 
 // killAt asks one node.

@@ -1,8 +1,10 @@
 package client
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -22,8 +24,21 @@ func TestSessionsOfACaller(t *testing.T) {
 				t.Errorf("%s: got %+v, %v, want %+v", name, got, err, want)
 			}
 		}
+		c.node(1).answer(func(what string) error {
+			if what == "connections" {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		})
+		hurried, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		got, err := SessionsOf(hurried, cl, "worker")
+		if err != nil || !slices.Equal(got.IDs, []session.ID{7}) || len(got.Silent) != 1 || got.Silent[1] == nil {
+			t.Errorf("with a node that does not answer: %+v, %v, want the other's", got, err)
+		}
+		c.node(1).answer(nil)
 		c.node(2).down()
-		got, err := SessionsOf(t.Context(), cl, "worker")
+		got, err = SessionsOf(t.Context(), cl, "worker")
 		if err != nil || !slices.Equal(got.IDs, []session.ID{7}) || len(got.Silent) != 1 || got.Silent[2] == nil {
 			t.Errorf("with a node that is gone: %+v, %v", got, err)
 		}

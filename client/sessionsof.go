@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"holdfast/session"
 )
@@ -34,11 +35,24 @@ func SessionsOf(ctx context.Context, c *Client, principal string) (SessionsOfCal
 	if err != nil {
 		return found, err
 	}
-	for i := range members {
-		if members[i].ClientAddress == "" {
-			found.Silent[members[i].Node] = ErrUnreachable
-		} else if err := found.ask(ctx, c, members[i].ClientAddress, principal); err != nil {
-			found.Silent[members[i].Node] = err
+	told := make([]SessionsOfCaller, len(members))
+	failed := make([]error, len(members))
+	var asking sync.WaitGroup // at the same time: a node that is silent until ctx ends must not hide the others
+	for i, m := range members {
+		asking.Go(func() {
+			if m.ClientAddress == "" {
+				failed[i] = ErrUnreachable
+				return
+			}
+			failed[i] = told[i].ask(ctx, c, m.ClientAddress, principal)
+		})
+	}
+	asking.Wait()
+	for i, m := range members {
+		found.IDs = append(found.IDs, told[i].IDs...)
+		found.More, found.Claimed = found.More+told[i].More, found.Claimed+told[i].Claimed
+		if failed[i] != nil {
+			found.Silent[m.Node] = failed[i]
 		}
 	}
 	slices.Sort(found.IDs)

@@ -234,7 +234,17 @@ func TestListSessions(t *testing.T) {
 			large.ID = id + 1
 			page.Sessions = append(page.Sessions, session.Listed{Session: large})
 		}
+		soonest, err := c.ListSessions(t.Context(), &holdfastv1.ListSessionsRequest{
+			Order: holdfastv1.SessionOrder_SESSION_ORDER_REMAINING,
+		})
+		if err != nil || !asked.Soonest || len(soonest.GetSessions()) == 0 || soonest.GetNextPageToken() != "" {
+			t.Errorf("the soonest to expire: %v, asked for %+v, and more after %q; want one page", err, asked,
+				soonest.GetNextPageToken())
+		}
 		cut := list("")
+		if asked.Soonest {
+			t.Error("a list by id was asked for as one of the soonest to expire")
+		}
 		n := len(cut.GetSessions())
 		if size := proto.Size(cut); n == 0 || n == session.MaxPage || size > wire.DefaultMessageBytes+16<<10 {
 			t.Errorf("a page of %d sessions and %d bytes", n, size)

@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"time"
+	"weak"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -43,6 +44,11 @@ type led struct {
 // Recv returns the node's next message.
 func (l *fromNode) Recv() (session.LearnerMessage, error) {
 	m, err := l.FromNode.Recv()
+	if err != nil {
+		for _, one := range l.open.empty() {
+			l.end(one, session.ErrOutcomeUnknown)
+		}
+	}
 	for i := range m.Requests {
 		if r := &m.Requests[i]; r.Trace != nil {
 			l.take(r)
@@ -65,15 +71,20 @@ func (l *fromNode) take(r *session.Request) {
 	}
 }
 
+// end ends the span of a request, for which no command is proposed any more.
+func (l *fromNode) end(one led, err error) {
+	for _, key := range one.keys {
+		l.t.wanted.take(key)
+	}
+	one.span.end(err)
+}
+
 // Send sends a message.
 func (l *fromNode) Send(m session.LeaderMessage) error {
 	for i := range m.Replies {
 		r := &m.Replies[i]
 		if one, ok := l.open.take(r.Seq); ok {
-			for _, key := range one.keys {
-				l.t.wanted.take(key)
-			}
-			one.span.end(r.Err)
+			l.end(one, r.Err)
 		}
 	}
 	if m.Heartbeat != nil {
@@ -87,8 +98,9 @@ func (l *fromNode) Send(m session.LeaderMessage) error {
 	return l.FromNode.Send(m)
 }
 
-// What commands are about, besides the [session.RequestID] of an open, and the first byte of a write's command: that is
-// one place in memory from the stream to the log.
+// What commands are about, besides the [session.RequestID] of an open, and where a write's command begins: that is one
+// place in memory from the stream to the log. The pointer is weak, so that a write which is refused and never proposed
+// keeps no memory.
 type (
 	moveKey struct {
 		id                session.ID
@@ -143,7 +155,7 @@ func (l fromWriter) Recv() (session.ForwardMessage, error) {
 	m, err := l.FromWriter.Recv()
 	for i := range m.Writes {
 		if w := &m.Writes[i]; w.Trace != nil && len(w.Command) > 0 {
-			l.t.wanted.put(&w.Command[0], &span{place: w.Trace})
+			l.t.wanted.put(weak.Make(&w.Command[0]), &span{place: w.Trace})
 		}
 	}
 	return m, err
@@ -249,7 +261,7 @@ func (t *Tracer) parentsOf(c session.Command) (all []*span) {
 		}
 	case session.TreeCommand:
 		if len(c.Encoded) > 0 {
-			keys = []any{&c.Encoded[0]}
+			keys = []any{weak.Make(&c.Encoded[0])}
 		}
 	}
 	var former *span

@@ -11,8 +11,7 @@ import (
 )
 
 // table keeps values by a key, at most so many: one more, and it forgets all others. So nothing that is never asked for
-// stays for ever. Its methods are safe for concurrent use, and take
-// no lock while it is empty.
+// stays for ever. Its methods are safe for concurrent use; get and take need no lock while it is empty.
 type table[K comparable, V any] struct {
 	most int
 	size atomic.Int64
