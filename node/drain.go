@@ -30,9 +30,11 @@ const (
 type drain struct {
 	node    session.Node
 	timeout time.Duration
-	pulse   session.Pulse
-	logger  hclog.Logger
-	server  *learner.Server
+	// interval is the time between two heartbeats.
+	interval time.Duration
+	pulse    session.Pulse
+	logger   hclog.Logger
+	server   *learner.Server
 	// leads reports whether Raft leads here, handOver gives the lead away, and peers are what this term knows.
 	leads    func() bool
 	handOver func(context.Context) error
@@ -72,9 +74,11 @@ func (d *draining) isDone() bool {
 }
 
 // Drain begins to drain the node, unless that has begun. See [clientport.Drains].
-func (d *drain) Drain(force bool) (clientport.DrainStatus, error) { //nolint:revive // flag-parameter: the caller's word
+func (d *drain) Drain(ctx context.Context,
+	force bool, //nolint:revive // flag-parameter: the caller's word
+) (clientport.DrainStatus, error) {
 	if !force && d.current() == nil {
-		if err := d.check(); err != nil {
+		if err := d.awaitCheck(ctx); err != nil {
 			return clientport.DrainStatus{}, err
 		}
 	}
@@ -179,6 +183,24 @@ func (d *drain) ready() error {
 		return err
 	}
 	return nil
+}
+
+// awaitCheck is check, once heartbeats have told what was true when it was called: the leader hears of a node that was
+// undrained in the answer to one, and names it to the others no more in the next.
+func (d *drain) awaitCheck(ctx context.Context) error {
+	ticker := d.pulse.Ticker(d.interval)
+	defer ticker.Stop()
+	for range hearing {
+		if d.check() == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return d.check()
 }
 
 // check says why the node should not be drained: the nodes that remain must be a quorum, and take the clients.

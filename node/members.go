@@ -21,8 +21,8 @@ import (
 const (
 	// changeTimeout bounds how long a change of the members may take to be committed.
 	changeTimeout = 10 * time.Second
-	// hearing is for how many intervals a new term may find voters that it has not heard yet, before a change is refused
-	// because of them.
+	// hearing is for how many intervals a new term may find voters that it has not heard yet, and the other nodes may take
+	// one for drained that no longer is, before a change or a drain is refused because of them.
 	hearing = 5
 )
 

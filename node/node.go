@@ -257,7 +257,8 @@ func (n *Node) open() (err error) {
 // newDrain makes what drains this node.
 func (n *Node) newDrain() *drain {
 	return &drain{
-		node: n.cfg.Node, timeout: n.cfg.Clients.DrainTimeout, pulse: n.options.pulse, logger: n.options.Logger,
+		node: n.cfg.Node, timeout: n.cfg.Clients.DrainTimeout, interval: n.cfg.Sessions.HeartbeatInterval,
+		pulse: n.options.pulse, logger: n.options.Logger,
 		server:   n.server,
 		leads:    func() bool { return n.consensus.raft.State() == raft.Leader },
 		handOver: n.HandOver, peers: n.peers, members: n.Members, changed: func() { n.health.again() },

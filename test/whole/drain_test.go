@@ -131,6 +131,13 @@ func TestDrainIsRefused(t *testing.T) {
 		if _, err := admin.UndrainNode(t.Context(), f.peers[0].Client, 1); err != nil {
 			t.Fatal(err)
 		}
+		// Node 2 has not heard of that yet.
+		if _, err := admin.DrainNode(t.Context(), f.peers[1].Client, 2, false); err != nil {
+			t.Errorf("right after another node was undrained: %v", err)
+		}
+		if _, err := admin.UndrainNode(t.Context(), f.peers[1].Client, 2); err != nil {
+			t.Fatal(err)
+		}
 		f.stop(2)
 		time.Sleep(5 * time.Second)
 		refused(t, admin, f, 0, "node 3 is not heard")

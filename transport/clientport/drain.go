@@ -14,8 +14,9 @@ import (
 // Drains drains the node that it belongs to. Safe for concurrent use.
 type Drains interface {
 	// Drain begins to drain the node, unless that has begun, and returns how far it has come. The error is a
-	// [session.DrainRefusedError]. With force there is none.
-	Drain(force bool) (DrainStatus, error)
+	// [session.DrainRefusedError], after the few heartbeats that it takes to be sure, or that of ctx. With force there
+	// is none.
+	Drain(ctx context.Context, force bool) (DrainStatus, error)
 	// Undrain ends that, and reports whether the node was being drained. A node that is stopping cannot be undrained: the
 	// error is [session.ErrStopping].
 	Undrain() (bool, error)
@@ -38,7 +39,7 @@ func (c *clusterServer) DrainNode(ctx context.Context,
 	if err := c.mine(req.GetNode()); err != nil {
 		return nil, err
 	}
-	s, err := c.drains.Drain(req.GetForce())
+	s, err := c.drains.Drain(ctx, req.GetForce())
 	if err != nil {
 		return nil, err
 	}
