@@ -203,7 +203,7 @@ func (a *answering) Status(ctx context.Context) (NodeStatus, error) {
 }
 
 // Drain returns a drain under way, or the outcome.
-func (a *answering) Drain(bool) (DrainStatus, error) {
+func (a *answering) Drain(context.Context, bool) (DrainStatus, error) {
 	a.asked++
 	if a.outcome != nil {
 		return DrainStatus{}, a.outcome
