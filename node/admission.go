@@ -136,7 +136,8 @@ type meeting struct {
 	// Stranger says in an answer that the asking node is not among the peers of the answering node. A node answers only
 	// peers and members, so that the asking node is then a member. Older releases answer any node.
 	Stranger bool `json:"stranger,omitempty"`
-	// Members are the members of the newest configuration, in an answer to a node that waits: it may not know all of them.
+	// Members are the members of the newest configuration, in an answer to a node that waits, or to a member: it may not
+	// know all of them.
 	Members []config.Peer `json:"members,omitempty"`
 	// Drained says in an answer that nobody has to be waited for at the answering node, Gone that the asking node was
 	// removed for good.
@@ -203,7 +204,7 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 	}
 	named, term, newest, needs := a.names(from), a.term(), a.stream(), a.needs()
 	var members []config.Peer
-	if !m.Admitted && len(a.roster.servers()) > 0 {
+	if member := named == directory && directory != 0; (!m.Admitted || member) && len(a.roster.servers()) > 0 {
 		members = a.roster.members()
 	}
 	known, gone, drained := a.knowsNode(from), a.roster.was(from), a.drained.Load()
@@ -286,10 +287,11 @@ func (a *admission) news() <-chan struct{} {
 	return a.changed
 }
 
-// hearMembers takes the members that a node which takes part has named. Called without mu.
-func (a *admission) hearMembers(m *meeting) {
-	if m.Admitted {
-		a.roster.hear(m.Members)
+// believe takes what a node that takes part in this node's cluster says of the members. Called with mu held.
+func (a *admission) believe(m *meeting) {
+	a.roster.hear(m.Members)
+	if m.Gone && a.founders != nil {
+		a.removed.Store(true)
 	}
 }
 
@@ -301,13 +303,12 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	if err := json.Unmarshal(met.Answer, &m); err != nil || !a.knowsNode(from) {
 		return nil
 	}
-	a.hearMembers(&m)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told = max(a.told, min(m.Term, raftnet.FarTerm))
 	a.agreement.heard(from, m.Settings)
-	if !a.stranger(from, &m) && m.Gone && m.Admitted && a.founders != nil {
-		a.removed.Store(true)
+	if !a.stranger(from, &m) && m.Admitted {
+		a.believe(&m)
 	}
 	if a.founders != nil || a.settling {
 		return nil

@@ -74,8 +74,8 @@ func (d *draining) isDone() bool {
 }
 
 // Drain begins to drain the node, unless that has begun. See [clientport.Drains].
-func (d *drain) Drain(ctx context.Context,
-	force bool, //nolint:revive // flag-parameter: the caller's word
+func (d *drain) Drain( //nolint:revive // flag-parameter: the caller's word
+	ctx context.Context, force bool,
 ) (clientport.DrainStatus, error) {
 	if !force && d.current() == nil {
 		if err := d.awaitCheck(ctx); err != nil {

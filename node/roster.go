@@ -26,7 +26,8 @@ type roster struct {
 	gone func(session.Node) bool
 	// visited is the node that is being added, which may greet this one; 0 while there is none.
 	visited atomic.Uint32
-	// told are the members that another node has named, while this one has no configuration.
+	// told are the members that another node has named: one that this node met, which it does while it has no
+	// configuration, no vote or no leader.
 	told atomic.Pointer[[]config.Peer]
 	// raft is set once Raft runs. Calls on Raft's port look at it earlier.
 	raft atomic.Pointer[raft.Raft]
@@ -152,7 +153,8 @@ func (r *roster) members() []config.Peer {
 	})
 }
 
-// hear takes the members that another node has named. What others say does not count against a configuration.
+// hear takes the members that another node has named. What others say does not count against a configuration, but for
+// who may greet this node.
 func (r *roster) hear(members []config.Peer) {
 	if len(members) > 0 && len(members) <= int(session.MaxNode) {
 		r.told.Store(&members)
@@ -232,10 +234,18 @@ func (r *roster) nodeAt(address string) session.Node {
 }
 
 // greets reports whether a node may greet this one on Raft's port: this node knows it, or is adding it, or it was
-// removed and is to be told so. The directory does not matter, because a node on a new directory is neither. A member
-// that is not among the peers yet may be a leader that this node lags behind.
+// removed and is to be told so. The directory does not matter, because a node on a new directory is neither. A node
+// that another one names as a member was added while this one was away, and may be the leader by now: this node would
+// never hear of its own members otherwise (J1).
 func (r *roster) greets(node session.Node) bool {
-	return node != r.self && (r.knows(node) || r.was(node) || uint32(node) == r.visited.Load())
+	return node != r.self &&
+		(r.knows(node) || r.was(node) || r.vouchedFor(node) || uint32(node) == r.visited.Load())
+}
+
+// vouchedFor reports whether a node was named as a member by the last node that named any.
+func (r *roster) vouchedFor(node session.Node) bool {
+	told := r.told.Load()
+	return told != nil && slices.ContainsFunc(*told, func(p config.Peer) bool { return p.Node == node })
 }
 
 // knows reports whether this node knows another one.

@@ -254,6 +254,30 @@ func TestMembersAreRefused(t *testing.T) {
 	})
 }
 
+// A node that was away while another one was added is served by that one as its leader, although neither its peers nor
+// its log name it: a node that it knows does (J1).
+func TestJ1ANewMemberLeadsANodeThatWasAway(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := simulated(t, 3)
+		defer f.end()
+		cl := f.operator(0, 1, 2)
+		defer func() { _ = cl.Close() }()
+		away := (f.leader() + 1) % 3
+		f.stop(away)
+		fresh := f.added(cl)
+		if err := cl.TransferLeadership(t.Context(), f.peers[fresh].Node); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // the former leader sends nothing to its followers any more
+		f.configure = func(_ int, cfg *config.Config) { cfg.Peers = f.peers[:fresh] }
+		f.nodes[away] = f.start(away)
+		f.awaitReady(away)
+		if leads := f.leader(); leads != fresh {
+			t.Errorf("node %d leads, want %d to go on", leads+1, fresh+1)
+		}
+	})
+}
+
 // awaitReady waits until a node serves.
 func (f *fleet) awaitReady(i int) {
 	f.t.Helper()

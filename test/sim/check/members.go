@@ -12,8 +12,8 @@ import (
 // what an operator was shown of it. Rounds and elections are judged by the voters that leaders found (R3).
 type members struct{ judge }
 
-// parting is how long a node that was removed may still do what it was asked before, and promise what was confirmed
-// before (S4).
+// parting is how long a node that was removed may still do what it was asked before. After that it answers touches with
+// what it has promised before (S4).
 const parting = 3 * time.Second
 
 // check checks:
@@ -141,17 +141,31 @@ func (c members) gone(e history.Event) {
 	c.serves(e)
 }
 
+// servedAfter returns the answers for a session that a removed node should not have given.
+func servedAfter(l *life, removed history.Event) (wrong []history.Event) {
+	here := slices.DeleteFunc(slices.Concat(l.grants, l.touches), func(g history.Event) bool {
+		return g.Node != removed.Node
+	})
+	var promised time.Duration
+	for _, g := range here {
+		if g.Asked <= removed.At+parting {
+			promised = max(promised, g.Until)
+		}
+	}
+	for _, g := range here {
+		if g.Asked > removed.At+parting && (g.Kind != history.Touched || g.Until > max(g.At, promised)) {
+			wrong = append(wrong, g)
+		}
+	}
+	return wrong
+}
+
 // serves judges what a node does that was removed.
 func (c members) serves(e history.Event) {
 	for _, l := range c.sorted() {
-		for _, g := range slices.Concat(l.grants, l.touches) {
-			if g.Node != e.Node || g.Asked <= e.At+parting {
-				continue
-			}
-			if g.Kind != history.Touched || g.Until > g.At {
-				c.fail("J3", l.id, g.At, "node %d was removed at %.4fs, and serves: %s", e.Node, e.At.Seconds(),
-					history.Line(g))
-			}
+		for _, g := range servedAfter(l, e) {
+			c.fail("J3", l.id, g.At, "node %d was removed at %.4fs, and serves: %s", e.Node, e.At.Seconds(),
+				history.Line(g))
 		}
 	}
 	for _, w := range slices.Concat(c.writes, c.states) {

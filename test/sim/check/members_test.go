@@ -81,6 +81,26 @@ func TestChangesOfMembersHold(t *testing.T) {
 	}
 }
 
+// promisedBefore has node 2 promise, before its removal is shown, until a moment.
+func promisedBefore(until float64) plant {
+	return add(history.Event{
+		At: at(60), Kind: history.Touched, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Asked: at(59.5),
+		Until: at(until),
+	})
+}
+
+// A node that was removed answers with what it has promised before.
+func TestARemovedNodeKeepsItsPromises(t *testing.T) {
+	repeats := add(history.Event{
+		At: at(70), Kind: history.Touched, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Asked: at(69), Until: at(71),
+	})
+	for _, v := range Check(sorted(all(changed(), promisedBefore(71), repeats)(good())), bounds()).Violations {
+		if v.Invariant == "J3" {
+			t.Error(v)
+		}
+	}
+}
+
 func TestChangesOfMembersAreJudged(t *testing.T) {
 	serves := func(k history.Kind) plant {
 		return add(history.Event{
@@ -93,6 +113,7 @@ func TestChangesOfMembersAreJudged(t *testing.T) {
 		{"a removed member that a leader finds", "J3", "a leader finds node 2", configured(63, 3, "ABCD")},
 		{"a removed node that resumes sessions", "J3", "and serves", serves(history.Resumed)},
 		{"a removed node that promises", "J3", "and serves", serves(history.Touched)},
+		{"a removed node that promises more", "J3", "and serves", all(serves(history.Touched), promisedBefore(70.5))},
 		{"an observer with a vote", "J2", "is to be an observer", configured(23.5, 2, "ABCD")},
 		{"a demoted member with a vote", "J2", "is to be an observer", configured(28.5, 2, "ABCD")},
 		{"a demoted member that a list shows with a vote", "J2", "is to be an observer", listed(28.5, 28.6, "ABCD")},
