@@ -52,8 +52,9 @@ func (s *Server) Restored() {
 
 // end stops serving a session that has ended and tells its connection. why is the refusal of later touches.
 func (s *Server) end(ended endings, why error, certificate session.Certificate) {
-	if c, ok := s.table.end(certificate.ID, 0, why); ok && c != nil && c.events != nil {
-		c.events.Gone(certificate)
+	c := s.table.end(certificate.ID, 0, why)
+	if to := c.listener(); to != nil {
+		to.Gone(certificate)
 		ended[c] = append(ended[c], certificate.ID)
 	}
 }
@@ -61,8 +62,9 @@ func (s *Server) end(ended endings, why error, certificate session.Certificate) 
 // moveOn stops serving a session through any attachment but the present one, and tells the former connection which
 // instance has resumed the session.
 func (s *Server) moveOn(ended endings, now session.Session) {
-	if c, ok := s.table.end(now.ID, now.Attachment, session.MovedTo(now)); ok && c != nil && c.events != nil {
-		c.events.Moved(now.ID, now.Attachment, now.Instance)
+	c := s.table.end(now.ID, now.Attachment, session.MovedTo(now))
+	if to := c.listener(); to != nil {
+		to.Moved(now.ID, now.Attachment, now.Instance)
 		ended[c] = append(ended[c], now.ID)
 	}
 }

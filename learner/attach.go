@@ -54,19 +54,19 @@ func (t *TouchTable) find(id session.ID) *attached {
 	return s.serving.find(id)
 }
 
-// end stops serving a session, unless through the attachment keep, and returns the connection to tell. why is the
-// refusal of later touches. It returns false when nothing was served.
-func (t *TouchTable) end(id session.ID, keep uint64, why error) (*connection, bool) {
+// end stops serving a session, unless through the attachment keep, and returns the connection to tell, nil for none.
+// why is the refusal of later touches.
+func (t *TouchTable) end(id session.ID, keep uint64, why error) *connection {
 	s := t.shardOf(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.serving.find(id)
 	if a == nil || a.attachment == keep {
-		return nil, false
+		return nil
 	}
 	a.end(why)
 	s.serving.drop(id)
-	return a.conn, true
+	return a.conn
 }
 
 // drop stops serving an attachment, if it is served. why is the refusal of later touches.

@@ -80,7 +80,7 @@ func benchmarkTouchParallel(b *testing.B, arrange func([]*attached)) {
 	server := &Server{table: table, clock: newClock(&cfg, time.Now(), func() {})}
 	var connections []*connection
 	for len(served) > 0 {
-		c := &connection{server: server, events: &events{}}
+		c := &connection{server: server}
 		for _, a := range served[:each] {
 			c.add(a)
 		}

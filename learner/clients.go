@@ -124,10 +124,12 @@ func (c *clients) judge(now time.Duration) {
 		c.logChange(was, is, "good", since, "connections", len(tell))
 	}
 	for _, conn := range tell {
-		if is == healthy {
-			conn.events.JeopardyEnded()
-		} else {
-			conn.events.Jeopardy(since, c.try())
+		switch to := conn.listener(); {
+		case to == nil: // it has just ended
+		case is == healthy:
+			to.JeopardyEnded()
+		default:
+			to.Jeopardy(since, c.try())
 		}
 	}
 }

@@ -13,8 +13,11 @@ import (
 // connection is one client connection: the sessions that were opened or resumed through it.
 type connection struct {
 	server *Server
-	// events is nil for unary calls.
-	events session.Events
+	// unary says that nobody listens: the connection is that of a call, which names its sessions by token.
+	unary bool
+	// events is nil for unary calls, and once the connection has ended: the table refers to the connection as long as its
+	// sessions live, and would keep with it all that the client's stream had.
+	events atomic.Pointer[session.Events]
 	// told is the health of the node that the client was told last. guarded by clients.mu
 	told health
 	// drained says that the client was told that the node is being drained. guarded by clients.mu
@@ -158,8 +161,8 @@ func (s *Server) attach(granted session.Session, c *connection, confirmed mark, 
 // add adds a to the sessions of the connection, unless they have a newer attachment of the session: of two resumes
 // through one connection the older may come here last.
 func (c *connection) add(a *attached) {
-	if c.events == nil {
-		return // unary calls name their sessions by token
+	if c.unary {
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -382,11 +385,23 @@ func (c *connection) Upgrade(ctx context.Context, t session.Token) (session.Gran
 	return session.Grant{Session: now, Token: t, SafeFor: safe}, nil
 }
 
+// listener returns who is told of the connection's sessions, nil for nobody.
+func (c *connection) listener() session.Events {
+	if c == nil {
+		return nil
+	}
+	if to := c.events.Load(); to != nil {
+		return *to
+	}
+	return nil
+}
+
 // Disconnect ends the connection. Its sessions live on. It serves none that was asked for and is not granted yet, and
 // requests that the leader has not been asked for wait no longer. The table refers to the connection as long as the
-// sessions live, so the connection does not keep them.
+// sessions live, so the connection keeps neither them nor its listener.
 func (c *connection) Disconnect() {
 	c.over.Store(true)
+	c.events.Store(nil)
 	c.server.clients.remove(c)
 	c.leave()
 	c.mu.Lock()

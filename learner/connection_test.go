@@ -2,7 +2,9 @@ package learner
 
 import (
 	"errors"
+	"runtime"
 	"testing"
+	"weak"
 
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -104,6 +106,28 @@ func TestT2NeedsTheCredential(t *testing.T) {
 		}
 		if got := l.beat(session.Heartbeat{}).touches; len(got) != 0 {
 			t.Errorf("a forged touch was reported: %v", got)
+		}
+	})
+}
+
+// The table refers to a connection as long as its sessions live. What listened to the connection is not kept for so
+// long: with it go the stream's buffers.
+func TestAnEndedConnectionKeepsNoListener(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		listener := &events{}
+		kept := weak.Make(listener)
+		w.conn = w.connect(listener).(*connection) //nolint:forcetypeassert // a connection
+		w.open(1, 1)
+		w.conn.Disconnect()
+		runtime.GC()
+		runtime.GC()
+		if kept.Value() != nil {
+			t.Error("the listener is kept")
+		}
+		if a := w.server.table.find(1); a == nil || a.conn != w.conn {
+			t.Error("the session is not served through the connection any more, so that nothing was tested")
 		}
 	})
 }

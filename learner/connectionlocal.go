@@ -65,7 +65,7 @@ func (c *connection) grantLocal(made *local) (session.Grant, error) {
 	if err != nil {
 		return session.Grant{}, err
 	}
-	if c.events != nil { // unary calls name their sessions by token
+	if !c.unary {
 		c.locals[made.facts.ID] = made
 	}
 	return session.Grant{
@@ -101,8 +101,8 @@ func (c *connection) resumeLocal(ctx context.Context,
 		return session.Grant{}, err != nil, err
 	}
 	s.locals.changed(session.Change{Kind: session.Moved, Session: made.facts})
-	if left != nil && left.events != nil {
-		left.events.MovedLocally(r.Token.ID, made.facts.Attachment, made.facts.Instance)
+	if to := left.listener(); to != nil {
+		to.MovedLocally(r.Token.ID, made.facts.Attachment, made.facts.Instance)
 		left.forget([]session.ID{r.Token.ID})
 	}
 	grant, err = c.grantLocal(made)

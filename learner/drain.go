@@ -61,8 +61,10 @@ func (o *SendOff) Tell(sessions int) (told int) {
 			continue
 		}
 		n := c.globals()
-		c.events.Draining(o.inTurn(n))
-		told += n
+		if to := c.listener(); to != nil {
+			to.Draining(o.inTurn(n))
+			told += n
+		}
 	}
 	return told
 }
@@ -91,8 +93,8 @@ func (o *SendOff) End() {
 	clients := o.server.clients
 	o.server.standing.drain.to.Store(nil)
 	for _, c := range clients.list() {
-		if clients.tellDrained(c, false) {
-			c.events.DrainingEnded()
+		if to := c.listener(); to != nil && clients.tellDrained(c, false) {
+			to.DrainingEnded()
 		}
 	}
 }
@@ -101,8 +103,8 @@ func (o *SendOff) End() {
 // sessions: these live nowhere else.
 func (s *Server) Dismiss() {
 	for _, c := range s.clients.list() {
-		if c.globals() > 0 && c.localCount() == 0 {
-			c.events.Dismissed()
+		if to := c.listener(); to != nil && c.globals() > 0 && c.localCount() == 0 {
+			to.Dismissed()
 		}
 	}
 }

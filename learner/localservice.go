@@ -147,8 +147,8 @@ func (s *localService) tellGone(all []localGone) {
 	ended := make(endings)
 	for _, gone := range all {
 		s.changed(session.Change{Kind: session.Ended, Session: gone.facts, Certificate: gone.certificate})
-		if gone.conn.events != nil {
-			gone.conn.events.Gone(gone.certificate)
+		if to := gone.conn.listener(); to != nil {
+			to.Gone(gone.certificate)
 			ended[gone.conn] = append(ended[gone.conn], gone.certificate.ID)
 		}
 	}

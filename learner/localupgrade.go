@@ -128,8 +128,8 @@ func (l *Local) leave(ended endings, id session.ID, why error, tell func(session
 		if !l.handOver(id, c, why, func(*local) {}) {
 			continue
 		}
-		if c.events != nil {
-			tell(c.events)
+		if to := c.listener(); to != nil {
+			tell(to)
 			ended[c] = append(ended[c], id)
 		}
 		return

@@ -221,8 +221,8 @@ func (s *Server) attachMoved(id session.ID, attachment uint64, c *connection, co
 
 // addAll is add for many sessions.
 func (c *connection) addAll(all []*attached) {
-	if c.events == nil {
-		return // unary calls name their sessions by token
+	if c.unary {
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

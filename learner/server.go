@@ -253,10 +253,9 @@ func (s *Server) Connect(events session.Events) (session.Connection, error) {
 	if s.standing.stopping.Load() {
 		return nil, session.ErrStopping
 	}
-	c := &connection{
-		server: s, events: events, locals: make(map[session.ID]*local),
-	}
+	c := &connection{server: s, unary: events == nil, locals: make(map[session.ID]*local)}
 	if events != nil {
+		c.events.Store(&events)
 		s.clients.add(c)
 	}
 	return c, nil

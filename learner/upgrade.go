@@ -173,7 +173,7 @@ func (u *upgrades) handOver(c *connection, granted session.Session) bool {
 		}
 		a = u.table.promote(granted, one, confirmed)
 	})
-	if done && c.events != nil {
+	if done && !c.unary && !c.over.Load() {
 		delete(c.locals, granted.ID)
 		c.sessions.put(a)
 	}

@@ -3,6 +3,7 @@ package zk
 import (
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -43,6 +44,10 @@ type conn struct {
 
 	line line
 	out  out
+	// parked is for the server's lot. silence is when the client has been silent for too long. Both belong to the reader,
+	// and to the lot while there is none.
+	parked  parked
+	silence time.Time
 
 	mu         sync.Mutex
 	principals []tree.Principal // guarded by mu
@@ -103,6 +108,9 @@ func (c *conn) run() {
 		err = c.connect(request)
 	}
 	if err == nil {
+		c.parked = parked{
+			on: watchedOf(secure.Bare(c.net)), come: c.resumeReading, silent: func() { c.finish(os.ErrDeadlineExceeded) },
+		}
 		err = rest(c)
 	}
 	if err != nil {
@@ -153,6 +161,9 @@ func (c *conn) end(why error) {
 	c.out.stop()
 	c.line.stop()
 	_ = c.net.Close()
+	if c.server.lot.unpark(&c.parked) {
+		go c.finish(why)
+	}
 }
 
 // endAfter ends the connection once everything that waits was sent.

@@ -141,37 +141,3 @@ func (f *frames) await() error {
 	}
 	return err
 }
-
-// read takes requests until the connection ends. What waits here must be shallow: its stack is most of an idle
-// connection's memory (Z10).
-func (c *conn) read() {
-	for {
-		err := c.line.frames.await()
-		if err == nil {
-			err = c.request()
-		}
-		if err != nil {
-			c.finish(err)
-			return
-		}
-	}
-}
-
-// request takes a request of which something has come.
-func (c *conn) request() error {
-	frame, err := c.line.frames.next(nil)
-	if err != nil {
-		return err
-	}
-	if err := c.caller.still(); err != nil {
-		return err
-	}
-	if err := c.take(frame); err != nil {
-		return err
-	}
-	return rest(c)
-}
-
-// rest begins the wait for a request. A client that is silent for its timeout is gone: its connection ends, and the
-// cluster judges its session.
-func rest(c *conn) error { return c.net.SetReadDeadline(time.Now().Add(c.timeout)) }

@@ -61,6 +61,7 @@ type Server struct {
 	cancel  context.CancelFunc
 	began   time.Time
 	foreign foreign
+	lot     lot
 
 	mu sync.Mutex
 	// conns are the open connections. guarded by mu
@@ -168,6 +169,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		s.serving.Wait()
+		s.lot.close()
 		close(done)
 	}()
 	select {

@@ -4,32 +4,59 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"net"
+	"net/netip"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
-	"time"
 )
 
-// greet connects a client of ZooKeeper's protocol that asks for a session, as lean as can be.
-func greet(address string) (net.Conn, error) {
-	conn, err := net.Dial("tcp", address)
+// greet connects a client of ZooKeeper's protocol that asks for a session. It is a bare descriptor: its end of the
+// connection takes no memory of this process.
+func greet(address string) (fd int, err error) {
+	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return nil, err
+		return -1, err
 	}
+	fd, err = syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	limit := syscall.NsecToTimeval(bound.Nanoseconds())
 	b := make([]byte, 49) // a length, version, zxid, timeout, id, a password, and not read-only
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	binary.BigEndian.PutUint32(b[16:], 30_000)
 	binary.BigEndian.PutUint32(b[28:], 16)
+	err = errors.Join(
+		syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &limit),
+		syscall.Connect(fd, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}),
+	)
+	if err == nil {
+		_, err = syscall.Write(fd, b)
+	}
 	var answer [41]byte
-	_ = conn.SetDeadline(time.Now().Add(bound)) // an error comes again with the write
-	if _, err = conn.Write(b); err == nil {
-		_, err = io.ReadFull(conn, answer[:])
+	if err == nil {
+		err = readFull(fd, answer[:])
 	}
 	if err == nil && binary.BigEndian.Uint32(answer[8:]) == 0 {
 		err = errors.New("no session was given")
 	}
-	return conn, err
+	return fd, err
+}
+
+// readFull fills b.
+func readFull(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := syscall.Read(fd, b)
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return io.ErrUnexpectedEOF
+		}
+		b = b[n:]
+	}
+	return nil
 }
 
 // memory returns what is live, with the stacks. A collection halves a stack that is too large.
@@ -42,13 +69,12 @@ func memory() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// An idle client of ZooKeeper costs a waiting goroutine without a buffer, the session at three nodes with its place
-// among the newest changes, and here the client's end of the connection too (Z10). Half of it is the goroutine's stack
-// of 4 KB: with a deeper wait it is 8 KB.
+// An idle client of ZooKeeper costs its node no goroutine and no buffer (Z10), and once its connection is gone only
+// what its session costs.
 func TestIdleZooKeeperClientIsSmall(t *testing.T) {
-	const n, most = 2000, 10 << 10
+	const n, most = 2000, 4 << 10
 	c := newCluster(t)
-	conns := make([]net.Conn, n+size)
+	conns := make([]int, n+size)
 	connect := func(i int) {
 		var err error
 		if conns[i], err = greet(c.zk[i%size]); err != nil {
@@ -58,7 +84,7 @@ func TestIdleZooKeeperClientIsSmall(t *testing.T) {
 	for i := range size {
 		connect(n + i)
 	}
-	before := memory()
+	before, goroutines := memory(), runtime.NumGoroutine()
 	var greeting sync.WaitGroup
 	places := make(chan struct{}, 64)
 	for i := range n {
@@ -69,14 +95,23 @@ func TestIdleZooKeeperClientIsSmall(t *testing.T) {
 		})
 	}
 	greeting.Wait()
-	each := (memory() - before) / n
-	for _, conn := range conns {
-		if conn != nil {
-			_ = conn.Close()
+	c.await("clients that wait without a goroutine", func() float64 {
+		return float64(goroutines + n - runtime.NumGoroutine())
+	}, n*9/10)
+	with := memory()
+	if left := c.sum("holdfast_zookeeper_connections"); left != n+size {
+		t.Fatalf("%.0f of %d connections are left: the others waited in goroutines until they were closed", left, n+size)
+	}
+	for _, fd := range conns {
+		if fd >= 0 {
+			_ = syscall.Close(fd)
 		}
 	}
-	t.Logf("%d bytes for each of %d clients, with its end of the connection", each, n)
+	c.await("connections that end", func() float64 { return n + size - c.sum("holdfast_zookeeper_connections") }, n+size)
+	each := (int64(with) - int64(memory())) / n
+	t.Logf("%d bytes for each of %d clients, with its session at three nodes; %d for its connection", (with-before)/n, n,
+		each)
 	if each > most {
-		t.Errorf("an idle client takes %d bytes, want at most %d", each, most)
+		t.Errorf("an idle connection takes %d bytes, want at most %d", each, most)
 	}
 }

@@ -115,6 +115,9 @@ type boundedConn struct {
 	slot    slot
 }
 
+// NetConn returns the connection below.
+func (c *boundedConn) NetConn() net.Conn { return c.Conn }
+
 // Close closes the connection and gives its slot back.
 func (c *boundedConn) Close() error {
 	c.limiter.leave(&c.slot)

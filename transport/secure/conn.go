@@ -188,6 +188,22 @@ func Refused(conn net.Conn) net.Conn {
 	return conn
 }
 
+// Bare returns what a connection without TLS reads from, the first below it that has no method NetConn. It is nil for a
+// connection with TLS, and while bytes are left that were read ahead. Only the goroutine that reads from conn may call
+// it.
+func Bare(conn net.Conn) net.Conn {
+	for {
+		if c, ok := conn.(*Conn); ok && (c.upper != net.Conn(c.lower) || len(c.looked) > 0) {
+			return nil
+		}
+		below, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			return conn
+		}
+		conn = below.NetConn()
+	}
+}
+
 // lower is the connection below TLS. Bytes that were looked at are read again.
 type lower struct {
 	net.Conn

@@ -1,0 +1,227 @@
+//go:build linux
+
+package zk
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// wait bounds what a test waits for. It is no measure.
+const wait = 30 * time.Second
+
+// guest is a connection in a lot.
+type guest struct {
+	parked
+
+	t      *testing.T
+	client net.Conn
+	server net.Conn
+	given  chan string
+}
+
+// arrives connects a guest.
+func arrives(t *testing.T) *guest {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	g := &guest{t: t, given: make(chan string, 8)}
+	if g.client, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if g.server, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = g.client.Close()
+		_ = g.server.Close()
+	})
+	g.parked = parked{
+		on: watchedOf(g.server), come: func() { g.given <- "come" }, silent: func() { g.given <- "silent" },
+	}
+	return g
+}
+
+// is waits until the guest is given back.
+func (g *guest) is(want string) {
+	g.t.Helper()
+	select {
+	case got := <-g.given:
+		if got != want {
+			g.t.Fatalf("given back as %q, want %q", got, want)
+		}
+	case <-time.After(wait):
+		g.t.Fatalf("not given back, want %q", want)
+	}
+}
+
+// says has the client say something.
+func (g *guest) says() {
+	g.t.Helper()
+	if _, err := g.client.Write([]byte{1}); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// reads takes what the client said.
+func (g *guest) reads() {
+	g.t.Helper()
+	if _, err := g.server.Read(make([]byte, 8)); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// stays parks the guest for a long time.
+func (g *guest) stays(in *lot) {
+	g.t.Helper()
+	if !in.park(&g.parked, time.Now().Add(time.Hour)) {
+		g.t.Fatal("was not parked")
+	}
+}
+
+// held is a lot that ends with the test, in which nobody may be left.
+func held(t *testing.T) *lot {
+	t.Helper()
+	l := &lot{}
+	t.Cleanup(func() {
+		if n := l.size(); n != 0 {
+			t.Errorf("%d connections are still parked", n)
+		}
+		l.close()
+	})
+	return l
+}
+
+func TestParkedConnectionsAreGivenBack(t *testing.T) {
+	for name, play := range map[string]func(g *guest, in *lot){
+		"when something comes, each time": func(g *guest, in *lot) {
+			for range 3 {
+				g.stays(in)
+				g.says()
+				g.is("come")
+				g.reads()
+			}
+		},
+		"when something came before": func(g *guest, in *lot) {
+			g.stays(in)
+			g.says()
+			g.is("come")
+			g.stays(in) // what it said was not read
+			g.is("come")
+			g.reads()
+		},
+		"when the client closes": func(g *guest, in *lot) {
+			g.stays(in)
+			_ = g.client.Close()
+			g.is("come")
+		},
+		"when the client is silent for too long": func(g *guest, in *lot) {
+			if !in.park(&g.parked, time.Now().Add(10*time.Millisecond)) {
+				t.Fatal("was not parked")
+			}
+			g.is("silent")
+		},
+		"when the moment has passed": func(g *guest, in *lot) {
+			if !in.park(&g.parked, time.Now().Add(-time.Second)) {
+				t.Fatal("was not parked")
+			}
+			g.is("silent")
+		},
+		"when it is asked for, once": func(g *guest, in *lot) {
+			g.stays(in)
+			if !in.unpark(&g.parked) || in.unpark(&g.parked) {
+				t.Error("is to be given back once")
+			}
+			g.says()
+			other := arrives(t) // the poller would have told of g before
+			other.stays(in)
+			other.says()
+			other.is("come")
+			if len(g.given) > 0 {
+				t.Error("was given back twice")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(arrives(t), held(t))
+		})
+	}
+}
+
+func TestWhatCannotBeParked(t *testing.T) {
+	in := held(t)
+	closed := arrives(t)
+	_ = closed.server.Close()
+	if in.park(&closed.parked, time.Now().Add(time.Hour)) {
+		t.Error("a closed connection was parked")
+	}
+	if closed.on != nil {
+		t.Error("it is tried again")
+	}
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	if watchedOf(here) != nil {
+		t.Error("a pipe is taken for a socket")
+	}
+	if in.park(&parked{}, time.Now().Add(time.Hour)) {
+		t.Error("what is no socket was parked")
+	}
+	late := arrives(t)
+	ended := &lot{}
+	ended.close()
+	if ended.park(&late.parked, time.Now().Add(time.Hour)) {
+		t.Error("was parked in a lot that has ended")
+	}
+}
+
+// Whatever happens at the same time, each connection that is parked is given back once.
+func TestParkedConnectionsHaveOneOwner(t *testing.T) {
+	const guests, rounds = 16, 50
+	in := held(t)
+	var all sync.WaitGroup
+	for i := range guests {
+		g := arrives(t)
+		all.Go(func() {
+			var owners atomic.Int64
+			back := make(chan struct{}, 8)
+			given := func() {
+				owners.Add(1)
+				back <- struct{}{}
+			}
+			g.come, g.silent = given, given
+			for round := range rounds {
+				owners.Store(0)
+				if !in.park(&g.parked, time.Now().Add(time.Duration(i%4)*time.Millisecond)) {
+					t.Error("was not parked")
+					return
+				}
+				if round%2 == 0 {
+					g.says()
+				}
+				if i%3 == 0 && in.unpark(&g.parked) {
+					given()
+				}
+				select {
+				case <-back:
+				case <-time.After(wait):
+					t.Error("was not given back")
+					return
+				}
+				if in.unpark(&g.parked) || owners.Load() != 1 {
+					t.Errorf("was given back %d times", owners.Load())
+				}
+				if round%2 == 0 {
+					g.reads()
+				}
+			}
+		})
+	}
+	all.Wait()
+}
