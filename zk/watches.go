@@ -43,8 +43,11 @@ func prepareSetWatches(c *conn, r *request) {
 		}
 	}
 	since := tree.Stamp(max(b.Zxid, 0)) //nolint:gosec // not negative
-	// A client that has seen nothing has missed all changes (W-07). Its lasting watches begin now.
-	additions := []tree.Addition{{Watches: once, Since: max(since, 1)}, {Watches: lasting, Since: since}}
+	// All at once: what a lasting watch is told ends one-shot watches too, and is told once.
+	additions := []tree.Addition{{Watches: append(once, lasting...), Since: since}}
+	if since == 0 { // A client that has seen nothing has missed all changes (W-07). Its lasting watches begin now.
+		additions = []tree.Addition{{Watches: once, Since: 1}, {Watches: lasting}}
+	}
 	c.addWatches(r, additions, func(*jute.Encoder) {})
 }
 

@@ -57,7 +57,7 @@ func TestAsZooKeeper(t *testing.T) {
 		if _, known := differences[id]; !known {
 			t.Errorf("docs/zookeeper.md has the difference %s, and the test does not know it", id)
 		}
-		if met[id] == 0 && *first == 1 && *seeds >= allSeeds {
+		if met[id] == 0 && *first == 1 && *seeds >= allSeeds && !slices.Contains(mixedDifferences, id) {
 			t.Errorf("no script met the difference %s", id)
 		}
 	}
@@ -272,7 +272,7 @@ func (s *stage) barrier(next *step) {
 		}
 	}
 	for i, p := range s.theirs {
-		theirs, ours := texts(p.events), texts(s.ours[i].events)
+		theirs, ours := next.texts(p.events), next.texts(s.ours[i].events)
 		p.events, s.ours[i].events = nil, nil
 		theirs = s.setBack(next, i, theirs, ours)
 		if ours = s.hidden(theirs, ours); !slices.Equal(theirs, ours) {
@@ -281,13 +281,16 @@ func (s *stage) barrier(next *step) {
 	}
 }
 
-// texts returns events in the order of their texts.
-func texts(all []event) []string {
+// texts returns events in their order. The ephemerals of a session go in no order that both systems have, and what a
+// setWatches tells comes in two orders (missed-events): those are put in the order of their texts.
+func (s *step) texts(all []event) []string {
 	var of []string
 	for _, e := range all {
 		of = append(of, fmt.Sprintf("%d %d %s", e.kind, e.state, e.path))
 	}
-	slices.Sort(of)
+	if s.op == jute.CloseSession || s.watches != nil {
+		slices.Sort(of)
+	}
 	return of
 }
 
