@@ -44,10 +44,6 @@ type conn struct {
 
 	line line
 	out  out
-	// parked is for the server's lot. silence is when the client has been silent for too long. Both belong to the reader,
-	// and to the lot while there is none.
-	parked  parked
-	silence time.Time
 
 	mu         sync.Mutex
 	principals []tree.Principal // guarded by mu
@@ -96,6 +92,8 @@ func newConn(s *Server, n net.Conn) *conn {
 	c := &conn{server: s, net: n, began: time.Now()}
 	c.caller.Address = gate.AddressOf(n.RemoteAddr())
 	c.line.conn, c.out.conn = c, c
+	p := &c.line.reads.parked
+	p.come, p.silent = func() { wake(c) }, func() { c.finish(os.ErrDeadlineExceeded) }
 	return c
 }
 
@@ -108,9 +106,7 @@ func (c *conn) run() {
 		err = c.connect(request)
 	}
 	if err == nil {
-		c.parked = parked{
-			on: watchedOf(secure.Bare(c.net)), come: c.resumeReading, silent: func() { c.finish(os.ErrDeadlineExceeded) },
-		}
+		c.line.reads.parked.on = watchedOf(secure.Bare(c.net))
 		err = rest(c)
 	}
 	if err != nil {
@@ -126,7 +122,7 @@ func (c *conn) finish(err error) {
 	defer c.server.serving.Done()
 	defer c.server.forget(c)
 	defer c.server.stats.connections.Add(-1)
-	c.line.frames.giveBack()
+	c.line.reads.giveBack()
 	c.end(err)
 	c.out.wait()
 	if c.caller.listed != nil {
@@ -161,7 +157,7 @@ func (c *conn) end(why error) {
 	c.out.stop()
 	c.line.stop()
 	_ = c.net.Close()
-	if c.server.lot.unpark(&c.parked) {
+	if c.server.lot.unpark(&c.line.reads.parked) {
 		go c.finish(why)
 	}
 }

@@ -116,7 +116,7 @@ func (c *conn) first() (jute.ConnectRequest, error) {
 	if err := c.net.SetReadDeadline(c.began.Add(connectWait)); err != nil {
 		return jute.ConnectRequest{}, err
 	}
-	f := &c.line.frames
+	f := &c.line.reads
 	f.from = c.net
 	frame, err := f.next(c.word)
 	if err != nil {

@@ -138,7 +138,7 @@ func attend(c *conn, cancel func()) (done func()) {
 	_ = c.net.SetReadDeadline(time.Time{})
 	go func() {
 		defer close(read)
-		if err := c.line.frames.peek(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := c.line.reads.peek(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			cancel()
 		}
 	}()

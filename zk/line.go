@@ -52,8 +52,8 @@ type request struct {
 // line is the requests of a connection, in their order. Its lock is held while requests are handed to the node, and
 // never while anything is sent.
 type line struct {
-	conn   *conn
-	frames frames // of the reader alone
+	conn  *conn
+	reads waiting // of the reader alone
 	// received counts requests.
 	received atomic.Int64
 

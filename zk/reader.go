@@ -9,19 +9,29 @@ import (
 // parkAfter is how long a reader waits for the next request before its connection is parked.
 const parkAfter = time.Second
 
+// waiting is what a reader has while it waits for its client.
+type waiting struct {
+	frames
+
+	parked parked
+	// silence is when the client will have been silent for too long.
+	silence time.Time
+}
+
 // read takes requests until the connection ends or is parked. What waits here must be shallow: its stack is most of the
 // memory of a connection that cannot be parked (Z10).
 func (c *conn) read() {
+	r := &c.line.reads
 	for {
-		err := c.line.frames.await()
+		err := r.await()
 		switch {
 		case err == nil:
 			err = c.request()
-		case errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(c.silence):
-			if c.server.lot.park(&c.parked, c.silence) {
+		case errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(r.silence):
+			if c.server.lot.park(&r.parked, r.silence) {
 				return
 			}
-			err = c.net.SetReadDeadline(c.silence)
+			err = c.net.SetReadDeadline(r.silence)
 		}
 		if err != nil {
 			c.finish(err)
@@ -30,9 +40,9 @@ func (c *conn) read() {
 	}
 }
 
-// resumeReading is read, of a connection that was parked and has something to read.
-func (c *conn) resumeReading() {
-	if err := c.net.SetReadDeadline(c.silence); err != nil {
+// wake is read, of a connection that was parked and has something to read.
+func wake(c *conn) {
+	if err := c.net.SetReadDeadline(c.line.reads.silence); err != nil {
 		c.finish(err)
 		return
 	}
@@ -41,12 +51,13 @@ func (c *conn) resumeReading() {
 
 // request takes a request of which something has come.
 func (c *conn) request() error {
-	if c.parked.on != nil {
-		if err := c.net.SetReadDeadline(c.silence); err != nil {
+	r := &c.line.reads
+	if r.parked.on != nil { // the deadline is that of rest
+		if err := c.net.SetReadDeadline(r.silence); err != nil {
 			return err
 		}
 	}
-	frame, err := c.line.frames.next(nil)
+	frame, err := r.next(nil)
 	if err != nil {
 		return err
 	}
@@ -62,10 +73,10 @@ func (c *conn) request() error {
 // rest begins the wait for a request. A client that is silent for its timeout is gone: its connection ends, and the
 // cluster judges its session.
 func rest(c *conn) error {
-	now := time.Now()
-	c.silence = now.Add(c.timeout)
-	if c.parked.on != nil && parkAfter < c.timeout {
+	r, now := &c.line.reads, time.Now()
+	r.silence = now.Add(c.timeout)
+	if r.parked.on != nil && parkAfter < c.timeout {
 		return c.net.SetReadDeadline(now.Add(parkAfter))
 	}
-	return c.net.SetReadDeadline(c.silence)
+	return c.net.SetReadDeadline(r.silence)
 }
