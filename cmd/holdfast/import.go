@@ -38,6 +38,7 @@ const (
 type importFlags struct {
 	to          string
 	auth        []string
+	tls         migrate.TLS
 	options     migrate.Options
 	maxVersion  uint64
 	maxCounters uint64
@@ -64,16 +65,24 @@ that differs is a conflict, and is left too unless --overwrite is given. The exi
 both trees are equal in the end.
 
 Access lists hold for this command as well. Give --source-auth and --digest with the super of each
-side where they do not allow everybody everything.`,
+side where they do not allow everybody everything. A source that serves TLS (secureClientPort) takes
+--source-cacert, and --source-cert unless it asks for no certificates.`,
 		Example: `  holdfast import zookeeper zk1:2181,zk2:2181,zk3:2181
   holdfast import zookeeper zk1:2181/app --to /app --overwrite --delete
-  holdfast import zookeeper zk1:2181 --verify-only -o json`,
+  holdfast import zookeeper zk1:2181 --verify-only -o json
+  holdfast import zookeeper zk1:2281 --source-cacert ca.pem --source-cert me.pem --source-key me.key`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.runImport(cmd.Context(), &f, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", tree.Root, "path of the cluster's tree that stands for the source's root")
 	flags.StringArrayVar(&f.auth, "source-auth", nil, "SCHEME:ID for the source, as in digest:super:PASSWORD; may be "+
 		"repeated (environment, which other users of the machine cannot see: "+sourceAuthVariable+")")
+	flags.StringVar(&f.tls.CACert, "source-cacert", "",
+		"speak TLS with a source whose certificates these CAs sign, a PEM file")
+	flags.StringVar(&f.tls.Cert, "source-cert", "", "speak TLS with the source by this certificate, a PEM file")
+	flags.StringVar(&f.tls.Key, "source-key", "", "private key of --source-cert, a PEM file")
+	flags.StringVar(&f.tls.ServerName, "source-server-name", "",
+		"name that the source's certificates must have (default: the host of each address)")
 	flags.BoolVar(&f.options.VerifyOnly, "verify-only", false, "compare, and change nothing")
 	flags.BoolVar(&f.options.Overwrite, "overwrite", false, "replace data and access lists that differ")
 	flags.BoolVar(&f.options.Delete, "delete", false, "remove persistent entries that the source does not have")
@@ -89,7 +98,7 @@ side where they do not allow everybody everything.`,
 }
 
 // source returns the ensemble's session that the flags ask for.
-func (f *importFlags) source(connect string) (*migrate.ZooKeeper, error) {
+func (f *importFlags) source(ctx context.Context, connect string) (*migrate.ZooKeeper, error) {
 	at, err := parseZooKeeper(connect)
 	if err != nil {
 		return nil, usageError{err}
@@ -102,7 +111,12 @@ func (f *importFlags) source(connect string) (*migrate.ZooKeeper, error) {
 			return nil, usage("--source-auth: want SCHEME:ID as in digest:NAME:PASSWORD")
 		}
 	}
-	return migrate.DialZooKeeper(at.Servers, at.Chroot, f.auth, importPatience)
+	if (f.tls.Cert == "") != (f.tls.Key == "") {
+		return nil, usage("--source-cert and --source-key: give both, or neither")
+	}
+	return migrate.DialZooKeeper(ctx, migrate.Ensemble{
+		Servers: at.Servers, Chroot: at.Chroot, Credentials: f.auth, TLS: &f.tls, Patience: importPatience,
+	})
 }
 
 // parseZooKeeper reads a connect string whose servers have ZooKeeper's port by default.
@@ -128,7 +142,7 @@ func (c *treeCommands) runImport(ctx context.Context, f *importFlags, connect st
 	if err := pathGiven(f.to); err != nil {
 		return err
 	}
-	from, err := f.source(connect)
+	from, err := f.source(ctx, connect)
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,9 @@ const (
 	answerWait = 30 * time.Second
 	// superDigest is super:test, whom kazoo's suite knows.
 	superDigest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
-	// jar is that of Debian's libzookeeper-java. Its manifest finds the others.
-	jar = "/usr/share/java/zookeeper.jar"
+	// jar is that of Debian's libzookeeper-java. Its manifest finds the others, but for what a server with TLS needs.
+	jar      = "/usr/share/java/zookeeper.jar"
+	nettyJar = "/usr/share/java/netty-codec.jar"
 )
 
 // program is the node's program, built once.
@@ -77,6 +78,12 @@ func holdfast(t *testing.T, flags ...string) servers {
 // serve what the nodes serve, and at once.
 func zookeeper(t *testing.T) servers {
 	t.Helper()
+	return zookeeperWith(t, "")
+}
+
+// zookeeperWith is zookeeper with more settings.
+func zookeeperWith(t *testing.T, settings string) servers {
+	t.Helper()
 	need(t, "java", "default-jre-headless")
 	need(t, jar, "libzookeeper-java")
 	dir := t.TempDir()
@@ -86,14 +93,14 @@ func zookeeper(t *testing.T) servers {
 	}
 	_, port, _ := net.SplitHostPort(ports[0])
 	config := fmt.Sprintf("tickTime=2000\ndataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"+
-		"admin.enableServer=false\n4lw.commands.whitelist=*\n", filepath.Join(dir, "data"), port)
+		"admin.enableServer=false\n4lw.commands.whitelist=*\n", filepath.Join(dir, "data"), port) + settings
 	if err := os.WriteFile(filepath.Join(dir, "zoo.cfg"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := servers{addresses: ports}
 	s.start(t, []string{
 		"java", "-Xmx256m", "-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true",
-		"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + superDigest, "-cp", jar,
+		"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + superDigest, "-cp", jar + ":" + nettyJar,
 		"org.apache.zookeeper.server.ZooKeeperServerMain", filepath.Join(dir, "zoo.cfg"),
 	})
 	return s

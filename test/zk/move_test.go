@@ -71,11 +71,17 @@ type move struct {
 
 func newMove(t *testing.T) *move {
 	t.Helper()
+	return newMoveWith(t, "")
+}
+
+// newMoveWith is newMove with more settings of the ZooKeeper.
+func newMoveWith(t *testing.T, settings string) *move {
+	t.Helper()
 	file, err := command()
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, ours := zookeeper(t), holdfast(t)
+	theirs, ours := zookeeperWith(t, settings), holdfast(t)
 	host, port, _ := net.SplitHostPort(ours.addresses[0])
 	number, _ := strconv.Atoi(port)
 	m := &move{

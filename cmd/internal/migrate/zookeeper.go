@@ -23,25 +23,46 @@ const (
 // ZooKeeper is a [Source]: a session of an ensemble.
 type ZooKeeper struct {
 	conn     *zk.Conn
+	link     *link
 	chroot   string
 	patience time.Duration
 }
 
-// DialZooKeeper opens a session of an ensemble. Servers are host:port; the chroot is empty for none. Credentials are
-// SCHEME:ID. A lost connection is waited for as long as patience. The caller closes it.
-func DialZooKeeper(servers []string, chroot string, credentials []string, patience time.Duration) (*ZooKeeper, error) {
-	conn, events, err := zk.Connect(servers, sessionTimeout, zk.WithLogger(silent{}), zk.WithLogInfo(false))
+// Ensemble is a ZooKeeper, and how to reach it.
+type Ensemble struct {
+	// Servers are host:port.
+	Servers []string
+	// Chroot is empty for none.
+	Chroot string
+	// Credentials are SCHEME:ID.
+	Credentials []string
+	// TLS is nil for a ZooKeeper without.
+	TLS *TLS
+	// Patience is for how long a lost connection is waited for.
+	Patience time.Duration
+}
+
+// DialZooKeeper opens a session of an ensemble. The caller closes it.
+func DialZooKeeper(ctx context.Context, e Ensemble) (*ZooKeeper, error) {
+	config, err := e.TLS.config()
 	if err != nil {
 		return nil, err
 	}
-	go func() { // ends with the connection, which closes the channel
+	l := &link{tls: config}
+	conn, events, err := zk.Connect(e.Servers, sessionTimeout, zk.WithLogger(silent{}), zk.WithLogInfo(false),
+		zk.WithDialer(l.dial), zk.WithHostProvider(&names{}))
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, conn.Close)() // it ends a call that waits
+	go func() {                                // ends with the connection, which closes the channel
 		for range events {
 		}
 	}()
-	z := &ZooKeeper{conn: conn, chroot: chroot, patience: patience}
-	for _, c := range credentials {
+	z := &ZooKeeper{conn: conn, link: l, chroot: e.Chroot, patience: e.Patience}
+	for _, c := range e.Credentials {
 		scheme, id, _ := strings.Cut(c, ":")
-		if err := conn.AddAuth(scheme, []byte(id)); err != nil {
+		if err := z.again(ctx, func() error { return conn.AddAuth(scheme, []byte(id)) }); err != nil {
 			conn.Close()
 			return nil, fmt.Errorf("authenticate at the source by %s: %w", scheme, err)
 		}
@@ -131,28 +152,41 @@ func aclOf(list []zk.ACL) (tree.ACL, error) {
 	return acl, nil
 }
 
-// call makes a call, again while the connection is away.
+// call makes a call about a path, again while the connection is away.
 func (z *ZooKeeper) call(ctx context.Context, path string, f func(path string) error) (found bool, err error) {
 	full := z.chroot + path
 	if z.chroot != "" && path == tree.Root {
 		full = z.chroot
 	}
+	switch err := z.again(ctx, func() error { return f(full) }); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, zk.ErrNoNode):
+		return false, nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return false, &RefusalError{Field: "entry", Why: "the source does not let it be read: give --source-auth"}
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	default:
+		return false, fmt.Errorf("read %s at the source: %w", full, err)
+	}
+}
+
+// again makes a call until it has an answer, or the connection has been away for too long, or is so for a reason that
+// lasts. Its error says why the connection is away.
+func (z *ZooKeeper) again(ctx context.Context, f func() error) error {
 	for began := time.Now(); ; {
-		err := f(full)
-		switch {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, zk.ErrNoNode):
-			return false, nil
-		case errors.Is(err, zk.ErrNoAuth):
-			return false, &RefusalError{Field: "entry", Why: "the source does not let it be read: give --source-auth"}
-		case !isAway(err) || time.Since(began) > z.patience:
-			return false, fmt.Errorf("read %s at the source: %w", full, err)
+		err := f()
+		if err == nil || !isAway(err) {
+			return err
+		}
+		if z.link.lasts() || time.Since(began) > z.patience {
+			return errors.Join(err, z.link.failure())
 		}
 		select {
 		case <-time.After(retryAfter):
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }
