@@ -168,7 +168,7 @@ func (c *cluster) address(n int) string { return fmt.Sprintf("127.0.0.1:%d%d0", 
 
 func service(n int) string { return fmt.Sprintf("n%d", n) }
 
-// freePorts returns three digits such that the ports of five nodes that begin with them are free. The ports are below
+// freePorts returns three digits such that the ports of six nodes that begin with them are free. The ports are below
 // those that Linux gives out.
 func freePorts(t *testing.T) int {
 	t.Helper()
@@ -183,7 +183,7 @@ func freePorts(t *testing.T) int {
 }
 
 func allFree(prefix int) bool {
-	for n := 1; n <= 5; n++ {
+	for n := 1; n <= 6; n++ {
 		for _, last := range []int{0, 1, 2, 3, 4} {
 			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d%d%d", prefix, n, last))
 			if err != nil {
