@@ -56,17 +56,20 @@ images: build ## Build the container images of the node and of the tests' packet
 	fi
 
 .PHONY: before
-before: ## Build the release before this one, the commit that test/e2e/before names, for the test of upgrades
+before: ## Build the release before this one and its image, the commit that test/e2e/before names, for the tests of upgrades
 	@commit=$$(cat test/e2e/before) && to=$(CURDIR)/bin/before/$$commit; \
-	if [ -x $$to/node ] && [ -x $$to/holdfast ]; then exit 0; fi; \
-	if ! git cat-file -e "$$commit^{commit}" 2>/dev/null; then \
-		echo; echo "*** The test of upgrades will NOT run: this clone has no commit $$commit (git fetch --unshallow)."; \
-		if [ -n "$${CI:-}" ]; then exit 1; fi; \
-		exit 0; \
+	if [ ! -x $$to/node ] || [ ! -x $$to/holdfast ]; then \
+		if ! git cat-file -e "$$commit^{commit}" 2>/dev/null; then \
+			echo; echo "*** The tests of upgrades will NOT run: this clone has no commit $$commit (git fetch --unshallow)."; \
+			if [ -n "$${CI:-}" ]; then exit 1; fi; \
+			exit 0; \
+		fi; \
+		from=$$(mktemp -d) && trap 'rm -rf "$$from"' EXIT; \
+		git archive "$$commit" | tar -x -C "$$from" && mkdir -p bin/before; \
+		(cd "$$from" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$$commit" -o "$$to/" ./cmd/...); \
 	fi; \
-	from=$$(mktemp -d) && trap 'rm -rf "$$from"' EXIT; \
-	git archive "$$commit" | tar -x -C "$$from" && mkdir -p bin/before && \
-	cd "$$from" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$$commit" -o "$$to/" ./cmd/...
+	install -d -m 700 "$$to/data"; \
+	docker build -q -t holdfast-before -f deploy/Dockerfile "$$to"
 
 .PHONY: release
 release: ## Make the tarballs, bills of materials and checksums of the present commit in dist/; ARCHS='amd64 arm64'
