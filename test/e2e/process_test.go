@@ -49,6 +49,8 @@ type processes struct {
 	c     *cluster
 	dir   string
 	peers string
+	// env are further variables of all nodes.
+	env []string
 	// newest is the newest process of each node.
 	newest map[int]*process
 }
@@ -105,6 +107,7 @@ func (p *processes) start(n int, r release, flags ...string) {
 		"--snapshot-interval", "500ms", "--snapshot-threshold", "20", "--trailing-logs", "10",
 	}, flags...)...)
 	one.cmd.Stdout, one.cmd.Stderr = log, log
+	one.cmd.Env = append(os.Environ(), p.env...)
 	if err := one.cmd.Start(); err != nil {
 		p.c.t.Fatal(err)
 	}
