@@ -92,13 +92,20 @@ func needCurator(t *testing.T) {
 // answer, if that is not empty.
 func curator(t *testing.T, part string, servers []string, answer func(line string) string) (said []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), curatorWait)
-	defer cancel()
 	const jars = "/usr/share/java/"
 	path := strings.Join([]string{
 		curatorJar, jars + "curator-framework.jar", jars + "curator-client.jar", jar, jars + "guava.jar",
 	}, ":")
-	cmd := exec.CommandContext(ctx, "java", "-Xmx256m", "-cp", path, curatorSource, part, strings.Join(servers, ","))
+	return talk(t, answer, "java", "-Xmx256m", "-cp", path, curatorSource, part, strings.Join(servers, ","))
+}
+
+// talk runs a program, and returns the lines that it begins with "= ". It answers each by that of answer, if there is
+// one.
+func talk(t *testing.T, answer func(line string) string, program string, args ...string) (said []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), curatorWait)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +131,7 @@ func curator(t *testing.T, part string, servers []string, answer func(line strin
 		}
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%s: %v: %s%s", part, err, last(all.String(), 4000), last(complaints.String(), 4000))
+		t.Fatalf("%s: %v: %s%s", args, err, last(all.String(), 4000), last(complaints.String(), 4000))
 	}
 	return said
 }

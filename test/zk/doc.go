@@ -6,6 +6,7 @@
 //   - TestCommandLines has the same dialogue with both, through zkCli and the C client's cli_mt.
 //   - TestCurator and TestCuratorMoves run an application of Curator, Application.java, while a node is killed, and
 //     through a move from a ZooKeeper.
+//   - TestServerLists changes the lists of servers of clients of Java, C and Python.
 //   - TestGoZooKeeper has the calls of go-zookeeper, through nodes that end.
 //   - TestStrangers sends what no client sends, or nothing, through thousands of connections.
 //   - TestKazoo runs the test suite of kazoo, which stops and starts nodes.
