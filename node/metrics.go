@@ -82,6 +82,7 @@ func allMetrics() []metric {
 	metrics = append(metrics, portMetrics()...)
 	metrics = append(metrics, tlsMetrics()...)
 	metrics = append(metrics, accessMetrics()...)
+	metrics = append(metrics, tracingMetrics()...)
 	metrics = append(metrics, leaderMetrics()...)
 	return append(metrics, ledMetrics()...)
 }

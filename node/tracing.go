@@ -40,6 +40,14 @@ func (t traces) close() {
 	}
 }
 
+// stats counts what became of the spans.
+func (t traces) stats() otlp.Stats {
+	if t.provider == nil {
+		return otlp.Stats{}
+	}
+	return t.provider.Stats()
+}
+
 // toLeader traces what a link to a leader carries.
 func (t traces) toLeader(l Link) Link {
 	if t.tracer == nil {

@@ -16,23 +16,9 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc/credentials"
 
 	"holdfast/session"
-)
-
-// Bounds of what waits for a collector, and of how long a stop waits for it.
-const (
-	queueSpans = 4096
-	batchSpans = 512
-	// exportWait bounds one attempt to send a batch, retryFor the attempts of one batch. After that it is dropped.
-	exportWait = 5 * time.Second
-	retryFor   = 30 * time.Second
-	// stopWait is how long a node that stops waits for the collector to take what is left.
-	stopWait = time.Second
-	// logInterval bounds the log lines about a collector that takes nothing.
-	logInterval = time.Minute
 )
 
 // Config says where spans go.
@@ -52,7 +38,10 @@ type Config struct {
 }
 
 // Provider makes spans and sends them.
-type Provider struct{ *sdk.TracerProvider }
+type Provider struct {
+	*sdk.TracerProvider
+	queue *queue
+}
 
 // New returns a provider. It waits for no collector. The error names the setting that is wrong.
 func New(cfg Config) (*Provider, error) {
@@ -63,10 +52,11 @@ func New(cfg Config) (*Provider, error) {
 			return nil, err
 		}
 	}
-	logged := &complaining{SpanExporter: exporter, logger: cfg.Logger, often: rate.Sometimes{Interval: logInterval}}
+	q := &queue{}
+	q.SpanProcessor = sdk.NewBatchSpanProcessor(newCounting(exporter, q, cfg.Logger), sdk.WithMaxQueueSize(queueSpans),
+		sdk.WithMaxExportBatchSize(batchSpans), sdk.WithExportTimeout(retryFor))
 	return &Provider{sdk.NewTracerProvider(
-		sdk.WithBatcher(logged, sdk.WithMaxQueueSize(queueSpans), sdk.WithMaxExportBatchSize(batchSpans),
-			sdk.WithExportTimeout(retryFor)),
+		sdk.WithSpanProcessor(q),
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(cfg.SampleRatio))),
 		sdk.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "holdfast"),
@@ -75,8 +65,11 @@ func New(cfg Config) (*Provider, error) {
 			attribute.String("service.version", cfg.Version),
 			attribute.Int("holdfast.node", int(cfg.Node)),
 		)),
-	)}, nil
+	), q}, nil
 }
+
+// Stats counts the spans of this provider.
+func (p *Provider) Stats() Stats { return p.queue.stats() }
 
 // dial returns what sends to the collector. It connects later, and again and again.
 func dial(cfg Config) (sdk.SpanExporter, error) {
@@ -116,19 +109,4 @@ func (p *Provider) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopWait) //nolint:forbidigo // the last step of a stop
 	defer cancel()
 	_ = p.Shutdown(ctx) // a collector that is away gets nothing more, and its failures were logged
-}
-
-// complaining logs failures from time to time, in the place of OpenTelemetry's global handler, which writes to stderr.
-type complaining struct {
-	sdk.SpanExporter
-	logger hclog.Logger
-	often  rate.Sometimes
-}
-
-// ExportSpans sends spans.
-func (c *complaining) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
-	if err := c.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		c.often.Do(func() { c.logger.Warn("spans not sent", "count", len(spans), "error", err) })
-	}
-	return nil
 }

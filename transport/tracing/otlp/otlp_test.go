@@ -13,6 +13,9 @@ import (
 	"holdfast/transport/tracing/otlp"
 )
 
+// queueSpans is how many spans wait for a collector.
+const queueSpans = 4096
+
 // stub is a collector.
 type stub struct {
 	collector.UnimplementedTraceServiceServer
@@ -25,15 +28,28 @@ func (s *stub) Export(_ context.Context, r *collector.ExportTraceServiceRequest,
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-func provider(t *testing.T, address string) *otlp.Provider {
+func configured(endpoint string) otlp.Config {
+	return otlp.Config{
+		Logger: hclog.NewNullLogger(), Endpoint: endpoint, SampleRatio: 1, Cluster: "c", Node: 2, Version: "v",
+	}
+}
+
+func provider(t *testing.T, cfg otlp.Config) *otlp.Provider {
 	t.Helper()
-	p, err := otlp.New(otlp.Config{
-		Logger: hclog.NewNullLogger(), Endpoint: "http://" + address, SampleRatio: 1, Cluster: "c", Node: 2, Version: "v",
-	})
+	p, err := otlp.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// begun makes spans, and ends them.
+func begun(t *testing.T, p *otlp.Provider, count int) {
+	t.Helper()
+	for range count {
+		_, span := p.Tracer("test").Start(t.Context(), "some span")
+		span.End()
+	}
 }
 
 func listen(t *testing.T) net.Listener {
@@ -53,9 +69,8 @@ func TestCollector(t *testing.T) {
 	collector.RegisterTraceServiceServer(server, s)
 	go func() { _ = server.Serve(l) }()
 	defer server.Stop()
-	p := provider(t, l.Addr().String())
-	_, span := p.Tracer("test").Start(t.Context(), "some span")
-	span.End()
+	p := provider(t, configured("http://"+l.Addr().String()))
+	begun(t, p, 1)
 	if err := p.ForceFlush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -78,10 +93,10 @@ func TestCollector(t *testing.T) {
 func TestCollectorThatHangs(t *testing.T) {
 	l := listen(t)
 	defer l.Close()
-	p := provider(t, l.Addr().String())
-	for range 20_000 {
-		_, span := p.Tracer("test").Start(t.Context(), "some span")
-		span.End()
+	p := provider(t, configured("http://"+l.Addr().String()))
+	begun(t, p, 20_000)
+	if got := p.Stats(); got.Overflowed != 20_000-queueSpans || got.Sent != 0 {
+		t.Errorf("got %+v, want all but %d spans dropped", got, queueSpans)
 	}
 	closed := make(chan struct{})
 	go func() { p.Close(); close(closed) }()
