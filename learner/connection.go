@@ -407,4 +407,5 @@ func (c *connection) Disconnect() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sessions = attachedSet{}
+	clear(c.locals)
 }

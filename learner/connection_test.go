@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"time"
 	"weak"
 
 	"holdfast/session"
@@ -130,4 +131,41 @@ func TestAnEndedConnectionKeepsNoListener(t *testing.T) {
 			t.Error("the session is not served through the connection any more, so that nothing was tested")
 		}
 	})
+}
+
+// An ended connection is in the table as long as one of its sessions lives. It keeps no local sessions that have ended,
+// moved or become global since.
+func TestAnEndedConnectionKeepsNoLocalSessions(t *testing.T) {
+	for name, play := range map[string]func(w *world, c *connection, granted session.Grant){
+		"expired": func(*world, *connection, session.Grant) { time.Sleep(3 * timeout) },
+		"moved": func(w *world, _ *connection, granted session.Grant) {
+			other := w.connect(&events{})
+			r := session.ResumeRequest{Token: granted.Token, Instance: 5, Attempt: 1}
+			if _, err := other.Resume(w.t.Context(), r); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"upgraded": func(w *world, c *connection, granted session.Grant) {
+			done := w.upgrade(c, granted.Token)
+			seq, r := w.asked()
+			w.leader.reply(session.Reply{Seq: seq, Session: w.global(r, 9), Index: w.view.AppliedIndex()})
+			<-done
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				w := stocked(t)
+				w.open(1, 1)
+				granted, c := w.openLocal(w.conn, 50), w.conn
+				c.Disconnect()
+				play(w, c, granted)
+				w.settle()
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if len(c.locals)+c.sessions.size() > 0 {
+					t.Errorf("it keeps %d local and %d global sessions", len(c.locals), c.sessions.size())
+				}
+			})
+		})
+	}
 }

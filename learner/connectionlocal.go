@@ -65,7 +65,7 @@ func (c *connection) grantLocal(made *local) (session.Grant, error) {
 	if err != nil {
 		return session.Grant{}, err
 	}
-	if !c.unary {
+	if !c.unary && !c.over.Load() {
 		c.locals[made.facts.ID] = made
 	}
 	return session.Grant{

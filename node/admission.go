@@ -288,8 +288,8 @@ func (a *admission) news() <-chan struct{} {
 }
 
 // believe takes what a node that takes part in this node's cluster says of the members. Called with mu held.
-func (a *admission) believe(m *meeting) {
-	a.roster.hear(m.Members)
+func (a *admission) believe(from session.Node, m *meeting) {
+	a.roster.hear(from, m.Members)
 	if m.Gone && a.founders != nil {
 		a.removed.Store(true)
 	}
@@ -308,7 +308,7 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	a.told = max(a.told, min(m.Term, raftnet.FarTerm))
 	a.agreement.heard(from, m.Settings)
 	if !a.stranger(from, &m) && m.Admitted {
-		a.believe(&m)
+		a.believe(from, &m)
 	}
 	if a.founders != nil || a.settling {
 		return nil
@@ -408,6 +408,7 @@ func (a *admission) settled(founders directories) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.founders, a.settling = founders, false
+	a.roster.forget()
 	a.in.Store(true)
 }
 

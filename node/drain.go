@@ -185,13 +185,17 @@ func (d *drain) ready() error {
 	return nil
 }
 
-// awaitCheck is check, once heartbeats have told what was true when it was called: the leader hears of a node that was
-// undrained in the answer to one, and names it to the others no more in the next.
+// settling is how many intervals a node waits before it believes that no other node is being drained.
+const settling = 3
+
+// awaitCheck is check, once heartbeats have told what was true when it was called: the leader hears in the answer to
+// one that a node is being drained, or is not any more, and tells the others with the next. It returns nil when
+// somebody drains the node meanwhile.
 func (d *drain) awaitCheck(ctx context.Context) error {
 	ticker := d.pulse.Ticker(d.interval)
 	defer ticker.Stop()
-	for range hearing {
-		if d.check() == nil {
+	for i := range hearing {
+		if i >= settling && d.check() == nil || d.on() {
 			return nil
 		}
 		select {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -26,14 +27,23 @@ type roster struct {
 	gone func(session.Node) bool
 	// visited is the node that is being added, which may greet this one; 0 while there is none.
 	visited atomic.Uint32
-	// told are the members that another node has named: one that this node met, which it does while it has no
-	// configuration, no vote or no leader.
-	told atomic.Pointer[[]config.Peer]
+	// told are the members that each other node has named when this one met it last.
+	told atomic.Pointer[map[session.Node]toldMembers]
 	// raft is set once Raft runs. Calls on Raft's port look at it earlier.
 	raft atomic.Pointer[raft.Raft]
 	// member says that Raft's newest configuration named this node on its directory at the last look.
 	member atomic.Bool
 }
+
+// toldMembers are the members that another node has named at a moment.
+type toldMembers struct {
+	at  time.Time
+	all []config.Peer
+}
+
+// toldTime is for how long a node believes what another one has told of the members. Whoever has no leader hears it
+// anew in each interval.
+const toldTime = time.Minute
 
 // servers returns the members of Raft's newest configuration, none while there is none.
 func (r *roster) servers() []raft.Server {
@@ -132,8 +142,8 @@ func (r *roster) known() []config.Peer {
 			add(p)
 		}
 	}
-	if told := r.told.Load(); told != nil && len(servers) == 0 {
-		for _, p := range *told {
+	if len(servers) == 0 {
+		for _, p := range r.heard() {
 			add(p)
 		}
 	}
@@ -153,13 +163,37 @@ func (r *roster) members() []config.Peer {
 	})
 }
 
-// hear takes the members that another node has named. What others say does not count against a configuration, but for
-// who may greet this node.
-func (r *roster) hear(members []config.Peer) {
-	if len(members) > 0 && len(members) <= int(session.MaxNode) {
-		r.told.Store(&members)
+// hear takes the members that another node names. What others say does not count against a configuration, but for who
+// may greet this node. Each of them may be behind, so that none counts against the others. Calls must not overlap.
+func (r *roster) hear(from session.Node, members []config.Peer) {
+	if len(members) == 0 || len(members) > int(session.MaxNode) {
+		return
 	}
+	told := map[session.Node]toldMembers{}
+	if before := r.told.Load(); before != nil {
+		maps.Copy(told, *before)
+	}
+	told[from] = toldMembers{time.Now(), members}
+	r.told.Store(&told)
 }
+
+// heard returns the members that others have named of late, some of them several times, the newest word first.
+func (r *roster) heard() (all []config.Peer) {
+	told := r.told.Load()
+	if told == nil {
+		return nil
+	}
+	words := slices.SortedFunc(maps.Values(*told), func(a, b toldMembers) int { return b.at.Compare(a.at) })
+	for _, w := range words {
+		if time.Since(w.at) < toldTime {
+			all = append(all, w.all...)
+		}
+	}
+	return all
+}
+
+// forget drops the members that were named by others, of which nobody knew whether they are of this node's cluster.
+func (r *roster) forget() { r.told.Store(nil) }
 
 // peerOf returns the addresses of a node, the zero Peer for a node that this one does not know.
 func (r *roster) peerOf(node session.Node) config.Peer {
@@ -242,10 +276,9 @@ func (r *roster) greets(node session.Node) bool {
 		(r.knows(node) || r.was(node) || r.vouchedFor(node) || uint32(node) == r.visited.Load())
 }
 
-// vouchedFor reports whether a node was named as a member by the last node that named any.
+// vouchedFor reports whether a node that this one has met of late names another one as a member.
 func (r *roster) vouchedFor(node session.Node) bool {
-	told := r.told.Load()
-	return told != nil && slices.ContainsFunc(*told, func(p config.Peer) bool { return p.Node == node })
+	return slices.ContainsFunc(r.heard(), func(p config.Peer) bool { return p.Node == node })
 }
 
 // knows reports whether this node knows another one.

@@ -66,9 +66,8 @@ func (l *lot) reserve(p *parked, until time.Time) (uint64, *poller) {
 	}
 	if l.poller == nil {
 		var err error
-		if l.poller, err = newPoller(l.come); err != nil {
-			l.closed = true // connections then wait in their goroutines
-			return 0, nil
+		if l.poller, err = newPoller(l.come, l.fail); err != nil {
+			return 0, nil // the connection waits in its goroutine, and the next one tries again
 		}
 		l.places = make(map[uint64]place)
 	}
@@ -105,6 +104,16 @@ func (l *lot) come(keys []uint64) {
 		if p := l.leave(key); p != nil {
 			go p.come()
 		}
+	}
+}
+
+// fail gives all connections back, and parks no more: the poller does not work.
+func (l *lot) fail() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for key := range l.places {
+		go l.leave(key).come()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 )
 
 // pollEvents is how many connections a poller hears of at a time.
@@ -20,8 +21,9 @@ type poller struct {
 	done chan struct{}
 }
 
-// newPoller starts a poller. It calls come with the keys of waits that are over, always from the same goroutine.
-func newPoller(come func(keys []uint64)) (*poller, error) {
+// newPoller starts a poller. It calls come with the keys of waits that are over, always from the same goroutine, and
+// fail if there can be no more.
+func newPoller(come func(keys []uint64), fail func()) (*poller, error) {
 	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
@@ -30,24 +32,36 @@ func newPoller(come func(keys []uint64)) (*poller, error) {
 		return nil, errors.Join(os.NewSyscallError("fcntl", err), syscall.Close(fd))
 	}
 	p := &poller{file: os.NewFile(uintptr(fd), "epoll"), done: make(chan struct{})}
-	if p.raw, err = p.file.SyscallConn(); err != nil {
+	err = p.file.SetReadDeadline(time.Time{}) // has an error unless Go's poller has the file
+	if err == nil {
+		p.raw, err = p.file.SyscallConn()
+	}
+	if err != nil {
 		return nil, errors.Join(err, p.file.Close())
 	}
-	go p.run(come)
+	go func() {
+		defer close(p.done)
+		if err := p.run(come); !errors.Is(err, os.ErrClosed) {
+			fail()
+		}
+	}()
 	return p, nil
 }
 
-func (p *poller) run(come func(keys []uint64)) {
-	defer close(p.done)
+// run returns why the poller waits no more.
+func (p *poller) run(come func(keys []uint64)) error {
 	events, keys := make([]syscall.EpollEvent, pollEvents), make([]uint64, 0, pollEvents)
 	for {
 		n := 0
-		closed := p.raw.Read(func(fd uintptr) bool {
-			n, _ = syscall.EpollWait(int(fd), events, 0) // EINTR and nothing to hear: wait again
-			return n > 0
+		var failed error
+		ended := p.raw.Read(func(fd uintptr) bool {
+			if n, failed = syscall.EpollWait(int(fd), events, 0); errors.Is(failed, syscall.EINTR) {
+				failed = nil
+			}
+			return n > 0 || failed != nil
 		})
-		if closed != nil {
-			return
+		if err := errors.Join(ended, os.NewSyscallError("epoll_wait", failed)); err != nil {
+			return err
 		}
 		keys = keys[:0]
 		for _, e := range events[:n] {

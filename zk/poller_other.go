@@ -12,7 +12,7 @@ type poller struct{}
 
 type watched struct{}
 
-func newPoller(func([]uint64)) (*poller, error) { return nil, errors.ErrUnsupported }
+func newPoller(func([]uint64), func()) (*poller, error) { return nil, errors.ErrUnsupported }
 
 func watchedOf(net.Conn) *watched { return nil }
 

@@ -344,10 +344,15 @@ func (x *tenant) die(ctx, patience context.Context) {
 // fallSilent notes that the tenant's sessions are silent from now on.
 func (x *tenant) fallSilent() {
 	for _, s := range x.all() {
-		e := x.event(history.Silent, s, 0)
-		e.Until = 0
-		x.w.record.Add(e)
+		x.leave(s)
 	}
+}
+
+// leave records that the tenant does nothing for a session any more.
+func (x *tenant) leave(s *client.Session) {
+	e := x.event(history.Silent, s, 0)
+	e.Until = 0
+	x.w.record.Add(e)
 }
 
 // silence cuts the tenant off from all nodes while f runs.
@@ -363,7 +368,8 @@ func (x *tenant) silence(f func()) {
 	}
 }
 
-// toBeTold waits until the client knows that all its sessions have ended.
+// toBeTold waits until the client knows that all its sessions have ended. It leaves those that a freeze has kept: they
+// have promises again since the client is back.
 func (x *tenant) toBeTold(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -371,6 +377,7 @@ func (x *tenant) toBeTold(ctx context.Context) {
 		select {
 		case <-s.Done():
 		case <-ctx.Done():
+			x.leave(s)
 		}
 	}
 }

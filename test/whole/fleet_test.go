@@ -48,13 +48,16 @@ func simulated(t *testing.T, size int, options ...func(i int, o *node.Options)) 
 		net: simnet.New(func(string, string) time.Duration { return time.Millisecond }),
 	}
 	for i := range size {
-		host := fmt.Sprintf("n%d", i+1)
-		f.peers = append(f.peers, config.Peer{
-			Node: session.Node(i + 1), Raft: host + ":7401", Peer: host + ":7402", Client: host + ":7400",
-		})
+		f.peers = append(f.peers, peerOf(i))
 	}
 	f.begin()
 	return f
+}
+
+// peerOf returns where node i of a simulated fleet is.
+func peerOf(i int) config.Peer {
+	host := fmt.Sprintf("n%d", i+1)
+	return config.Peer{Node: session.Node(i + 1), Raft: host + ":7401", Peer: host + ":7402", Client: host + ":7400"}
 }
 
 // onLoopback returns a fleet on ports of this machine that were free.

@@ -3,7 +3,6 @@ package whole_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -14,16 +13,14 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/sim/simnet"
 )
 
 // join starts a node that no other node has among its peers, with the number after the highest.
 func (f *fleet) join() int {
 	f.t.Helper()
 	i := len(f.peers)
-	host := fmt.Sprintf("n%d", i+1)
-	f.peers = append(f.peers, config.Peer{
-		Node: session.Node(i + 1), Raft: host + ":7401", Peer: host + ":7402", Client: host + ":7400",
-	})
+	f.peers = append(f.peers, peerOf(i))
 	f.nodes = append(f.nodes, f.start(i))
 	return i
 }
@@ -274,6 +271,51 @@ func TestJ1ANewMemberLeadsANodeThatWasAway(t *testing.T) {
 		f.awaitReady(away)
 		if leads := f.leader(); leads != fresh {
 			t.Errorf("node %d leads, want %d to go on", leads+1, fresh+1)
+		}
+	})
+}
+
+// Two nodes that were away meet each other too, and neither knows of the new member. What they say does not count
+// against those that know, even if it comes last each time.
+func TestJ1NodesThatWereAwayDoNotMisleadEachOther(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
+		const one, two = "n4", "n5"
+		f := &fleet{t: t, dir: t.TempDir(), net: simnet.New(func(from, to string) time.Duration {
+			if from == one && to == two || from == two && to == one {
+				return 3 * time.Millisecond
+			}
+			return time.Millisecond
+		})}
+		for i := range 5 {
+			f.peers = append(f.peers, peerOf(i))
+		}
+		f.begin()
+		defer f.end()
+		cl := f.operator(0, 1, 2)
+		defer func() { _ = cl.Close() }()
+		for f.leader() > 2 {
+			if err := cl.TransferLeadership(t.Context(), f.peers[0].Node); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.stop(3)
+		f.stop(4)
+		fresh := f.added(cl)
+		if err := cl.TransferLeadership(t.Context(), f.peers[fresh].Node); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // the former leader sends nothing to its followers any more
+		f.configure = func(_ int, cfg *config.Config) { cfg.Peers = f.peers[:fresh] }
+		begun := time.Now()
+		for _, i := range []int{3, 4} {
+			f.nodes[i] = f.start(i)
+		}
+		for _, i := range []int{3, 4} {
+			f.awaitReady(i)
+		}
+		if took := time.Since(begun); took > 10*time.Second { // of virtual time: a greeting, Raft's back-off, a heartbeat
+			t.Errorf("they serve after %v", took)
 		}
 	})
 }

@@ -14,8 +14,8 @@ import (
 // Drains drains the node that it belongs to. Safe for concurrent use.
 type Drains interface {
 	// Drain begins to drain the node, unless that has begun, and returns how far it has come. The error is a
-	// [session.DrainRefusedError], after the few heartbeats that it takes to be sure, or that of ctx. With force there
-	// is none.
+	// [session.DrainRefusedError], or that of ctx. With force there is none. Without, it takes a few heartbeats to be
+	// sure that no other node is being drained.
 	Drain(ctx context.Context, force bool) (DrainStatus, error)
 	// Undrain ends that, and reports whether the node was being drained. A node that is stopping cannot be undrained: the
 	// error is [session.ErrStopping].

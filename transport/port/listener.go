@@ -97,7 +97,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &boundedConn{Conn: conn, limiter: &b.limiter}
-		c.slot.end = func() { _ = conn.Close() } // nobody waits for the end of an evicted connection
+		c.slot.end = func() { hangUp(conn) }
 		evicted, refused := b.limiter.enter(&c.slot, gate.AddressOf(conn.RemoteAddr()))
 		if evicted != nil {
 			evicted.end()
@@ -105,8 +105,27 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if refused == nil {
 			return c, nil
 		}
-		c.slot.end()
+		_ = conn.Close() // nobody has it
 	}
+}
+
+// hangUpTime is how long the owner of an evicted connection may take to close it.
+const hangUpTime = time.Second
+
+// hangUp ends an evicted connection. Its owner reads the end and closes it: one that waits with the kernel's epoll
+// would not hear of a socket that is closed. If the owner reads nothing, the connection is closed without it.
+func hangUp(conn net.Conn) {
+	halves, ok := conn.(interface {
+		CloseRead() error
+		CloseWrite() error
+	})
+	if !ok {
+		_ = conn.Close() // nobody waits for its end
+		return
+	}
+	_ = halves.CloseWrite() // the other side may be gone
+	_ = halves.CloseRead()
+	time.AfterFunc(hangUpTime, func() { _ = conn.Close() })
 }
 
 type boundedConn struct {

@@ -193,7 +193,12 @@ func Refused(conn net.Conn) net.Conn {
 // it.
 func Bare(conn net.Conn) net.Conn {
 	for {
-		if c, ok := conn.(*Conn); ok && (c.upper != net.Conn(c.lower) || len(c.looked) > 0) {
+		switch c := conn.(type) {
+		case *Conn:
+			if c.upper != net.Conn(c.lower) || len(c.looked) > 0 {
+				return nil
+			}
+		case *tls.Conn:
 			return nil
 		}
 		below, ok := conn.(interface{ NetConn() net.Conn })
