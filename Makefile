@@ -120,9 +120,9 @@ test: ## Run all tests: unit and simulation under -race, counts without it, plan
 	@if [ -z "$${CI:-}" ] && ! command -v systemd-analyze >/dev/null; then \
 		echo; echo '*** The test of the units did NOT run: there is no systemd-analyze here (Debian: systemd).'; \
 	fi
-	$(MAKE) soak SEEDS=$(or $(SEEDS),120) WITHOUT='$(YOUNG)'
+	$(MAKE) soak SEEDS=$(or $(SEEDS),48) WITHOUT='$(YOUNG)'
 	$(MAKE) model disks test-zk test-ui
-	$(MAKE) planted SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/3
+	$(MAKE) planted SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/6
 	@if docker info >/dev/null 2>&1; then \
 		$(MAKE) e2e; \
 	elif [ -n "$${CI:-}" ]; then \
@@ -145,7 +145,7 @@ soak: ## Run SEEDS=300 seeds of the simulation, FROM=1, and sum up what they did
 	go run ./test/sim/soak -seeds '$(or $(SEEDS),300)' -from '$(FROM)' -without '$(WITHOUT)' -json bin/soak.json -artifacts bin/soak $(if $(RACE),-race)
 
 .PHONY: planted
-planted: ## Plant known bugs, one at a time, and demand that a test catches each; ALL=1 tries every catcher; SHARE=k/3 a third
+planted: ## Plant known bugs, one at a time, and demand that a test catches each; ALL=1 tries every catcher; SHARE=k/6 a sixth
 	go run ./test/planted $(if $(ALL),-all,-simulate '^($(QUICK))$$') $(if $(SHARE),-share '$(SHARE)')
 
 .PHONY: model
