@@ -44,6 +44,7 @@ func New(cfg Config) (*Client, error) {
 	c.nodes = unary.New(unary.Config{
 		Dial: cfg.Dial, Credentials: cfg.dialer.credentials(), Principal: cfg.Principal,
 		Token: cfg.Token, PlainToken: cfg.PlainToken,
+		Trace:   func(ctx context.Context) *session.Trace { return placeOf(ctx, &cfg) },
 		Attempt: cfg.ConnectTimeout, Hedge: cfg.HedgeDelay,
 		ReadOnly: cfg.ReadOnly, Jitter: c.jitter,
 		Demand:    func() uint64 { return c.seen.demand() }, // a pool gives its connections another seen

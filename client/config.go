@@ -117,8 +117,9 @@ type Config struct {
 	// [New] refuses a Token without TLS otherwise.
 	PlainToken bool
 	// Trace returns the caller's place in a trace, as W3C's traceparent: nodes that trace make their spans of the call
-	// below it. [Client.Open], [Session.Close] and the writes of a [Tree] call it, with their context. It must return soon
-	// and be safe for concurrent use. Empty is none, and so is anything else that is not a traceparent. nil names none.
+	// below it. [Client.Open], [Client.Resume], [Session.Upgrade], [Session.Close], the writes of a [Tree] and each call
+	// at a node without a session's connection call it, with their context. It must return soon and be safe for concurrent
+	// use. Empty is none, and so is anything else that is not a traceparent. nil names none.
 	// See docs/clients.md for an application with OpenTelemetry: the SDK itself does not link it.
 	Trace func(ctx context.Context) string
 	// Rand is the source of the waits and of the order of the endpoints; nil is a source seeded by crypto/rand. The

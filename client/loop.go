@@ -145,6 +145,7 @@ func (l *loop) open(ctx context.Context, o SessionOptions) (*Session, error) {
 // resume resumes a session and waits for the answer.
 func (l *loop) resume(ctx context.Context, t session.Token) (*Session, error) {
 	w := newWaiter(ctx)
+	w.Trace = placeOf(ctx, &l.cfg)
 	w.Session = newSession(ctx, l)
 	return l.wait(w, core.Resume{Call: &w.Call, Token: t})
 }
@@ -160,6 +161,7 @@ func (l *loop) close(ctx context.Context, s *Session) error {
 // upgrade makes a session global and waits for the answer.
 func (l *loop) upgrade(ctx context.Context, s *Session) error {
 	w := newWaiter(ctx)
+	w.Trace = placeOf(ctx, &l.cfg)
 	_, err := l.wait(w, core.Upgrade{Call: &w.Call, Session: s.core})
 	return err
 }

@@ -90,10 +90,14 @@ func (b *openBody) message(l *ledger, seq uint64) *holdfastv1.ClientMessage {
 func (b *resumeBody) message(l *ledger, seq uint64) *holdfastv1.ClientMessage {
 	l.attempts++
 	b.local, b.h.unheard = b.h.token.Local, true
-	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
+	m := &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
 		Seq: seq, Token: wire.TokenProto(b.h.token), Instance: l.cfg.Instance, Attempt: l.attempts,
 		SeenIndex: l.demand(),
 	}}}
+	if caller := b.h.joining; caller != nil { // later resumes have no caller
+		m.Trace = caller.Trace.Bytes()
+	}
+	return m
 }
 
 func (b *upgradeBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {
@@ -101,9 +105,12 @@ func (b *upgradeBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {
 	for _, call := range b.h.upgrading {
 		call.last = session.ErrOutcomeUnknown // until there is an answer
 	}
-	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Upgrade{
-		Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: wire.TokenProto(b.h.token)},
-	}}
+	return &holdfastv1.ClientMessage{
+		Trace: b.h.upgrading[0].Trace.Bytes(), // those who came later wait for the same upgrade
+		Message: &holdfastv1.ClientMessage_Upgrade{
+			Upgrade: &holdfastv1.Upgrade{Seq: seq, Token: wire.TokenProto(b.h.token)},
+		},
+	}
 }
 
 func (b *closeBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"holdfast/client/internal/route"
@@ -38,6 +39,8 @@ type Config struct {
 	// Token and PlainToken are those of [dial.Options].
 	Token      func(ctx context.Context) (string, error)
 	PlainToken bool
+	// Trace returns the place of a call in a trace, nil for none. A nil Trace names none.
+	Trace func(ctx context.Context) *session.Trace
 	// Attempt bounds the time of a call at one node.
 	Attempt time.Duration
 	// Hedge is how long a read waits for a node before it asks the next one too.
@@ -177,6 +180,11 @@ func (n *Nodes) At(ctx context.Context, address string, call Call) error {
 		return err
 	}
 	defer n.release(address, c)
+	if n.cfg.Trace != nil {
+		if in := n.cfg.Trace(ctx); in != nil {
+			ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", in.String())
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.Attempt)
 	defer cancel()
 	err = call(ctx, c.cc)
