@@ -3,6 +3,8 @@ package zk
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +32,9 @@ type order uint8
 const (
 	// inOrder: the node answers it in the order of the session's requests.
 	inOrder order = iota
+	// lists: the node answers it in that order too, if it takes one read. If it takes more, nothing behind it begins
+	// before it is done. What has begun already begins again then, so only what may do so begins behind it.
+	lists
 	// lastOf: nothing behind it begins before it is done, because it takes several reads.
 	lastOf
 	// alone: it begins when nothing is under way, and nothing begins before it is done.
@@ -41,6 +46,8 @@ type request struct {
 	jute.Request
 	bytes int
 	order order
+	// again says that the request changes nothing, not even watches: its answer may be dropped, and asked for again.
+	again bool
 	// write is set for writes, with the transaction that it is.
 	write *tree.Transaction
 	// begin hands the request to the node under a key. Its error ends the connection.
@@ -66,13 +73,20 @@ type line struct {
 	// key is the newest key, number that of the newest write, acked the number up to which writes are answered.
 	// guarded by mu
 	key, number, acked uint64
-	// held is the request behind which nothing begins. guarded by mu
-	held *request
+	// barriers say what may begin. guarded by mu
+	barriers
 	// later is set while a timer will look at the line again: the node's budget of writes is used up. guarded by mu
 	later bool
 	// room is closed when requests were answered; nil while nobody waits. guarded by mu
 	room    chan struct{}
 	stopped bool // guarded by mu
+}
+
+// barriers are requests that others wait behind.
+type barriers struct {
+	// held is the request behind which nothing begins, lists counts those under way that may become that.
+	held  *request
+	lists int
 }
 
 // begin is called once, with the number of the session's newest write that was taken.
@@ -127,12 +141,16 @@ func (l *line) add(r *request) error {
 func (l *line) advance() error {
 	for len(l.waiting) > 0 && l.held == nil && !l.later {
 		r := l.waiting[0]
-		if r.order == alone && len(l.under) > 0 || r.write != nil && !l.mayWrite(r) {
+		if r.order == alone && len(l.under) > 0 || !r.again && l.lists > 0 || r.write != nil && !l.mayWrite(r) {
 			return nil
 		}
 		l.waiting[0] = nil
 		l.waiting = l.waiting[1:]
-		if r.order != inOrder {
+		switch r.order {
+		case inOrder:
+		case lists:
+			l.lists++
+		case lastOf, alone:
 			l.held = r
 		}
 		if err := l.hand(r, r.begin); err != nil {
@@ -204,8 +222,15 @@ func (l *line) answered(a *session.TreeAnswer) (*jute.Encoder, error) {
 		}
 	}
 	reply, more, err := r.answer(r, a)
-	if err != nil || more {
+	if err != nil {
 		return nil, err
+	}
+	if more {
+		l.hold(r)
+		return nil, nil //nolint:nilnil // there is none yet
+	}
+	if r.order == lists {
+		l.lists--
 	}
 	l.bytes -= r.bytes
 	if l.held == r {
@@ -213,6 +238,26 @@ func (l *line) answered(a *session.TreeAnswer) (*jute.Encoder, error) {
 	}
 	l.wake()
 	return reply, l.advance()
+}
+
+// hold lets nothing begin behind a request that takes one more step. What has begun behind it goes back into the line:
+// its answers would be older than the end of the list, and come before it. Called with mu held.
+func (l *line) hold(r *request) {
+	if l.held == r {
+		return
+	}
+	l.held = r
+	var back []*request
+	for _, key := range slices.Sorted(maps.Keys(l.under)) {
+		if one := l.under[key]; one != r {
+			delete(l.under, key)
+			back = append(back, one)
+			if one.order == lists {
+				l.lists--
+			}
+		}
+	}
+	l.waiting = append(back, l.waiting...)
 }
 
 // take touches the session and puts a request into the line. The error ends the connection.

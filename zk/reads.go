@@ -11,6 +11,7 @@ import (
 
 // read makes a request of one read. reply appends the record to the header.
 func (c *conn) read1(r *request, q tree.Query, reply func(e *jute.Encoder, a *tree.Answer)) {
+	r.again = !q.Watch
 	r.begin = func(r *request, key uint64) error { return c.ask(r, key, q) }
 	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
 		code, err := codeOfAnswer(a)
@@ -133,7 +134,9 @@ func prepareChildren(c *conn, r *request) {
 	if !c.valid(r, b.Path) {
 		return
 	}
-	r.order = lastOf
+	if r.order, r.again = lists, !b.Watch; b.Watch {
+		r.order = lastOf
+	}
 	list := &listing{query: tree.Query{Kind: tree.ListChildren, Path: b.Path, Watch: b.Watch}}
 	c.list(r, list, func(a *session.TreeAnswer) *jute.Encoder {
 		e := jute.Reply(r.Xid, int64(a.Stamp), jute.OK) //nolint:gosec // stamps are positive
