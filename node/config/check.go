@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,12 +18,15 @@ type SettingError struct {
 	Limit string
 }
 
-// Error returns one line.
+// inURL is what a URL may have before its host: a name and a password.
+var inURL = regexp.MustCompile(`//[^/@]*@`)
+
+// Error returns one line. It has no password of a URL.
 func (e *SettingError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Setting)
 	if e.Value != "" {
-		b.WriteString(" " + e.Value)
+		b.WriteString(" " + inURL.ReplaceAllString(e.Value, "//...@"))
 	}
 	if e.Origin != "" {
 		b.WriteString(" (" + e.Origin + ")")

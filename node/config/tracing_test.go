@@ -29,6 +29,9 @@ func TestTracingIsRefused(t *testing.T) {
 			if e, ok := errors.AsType[*SettingError](err); !ok || e.Setting != name {
 				t.Errorf("%s %q from the environment: %v", name, value, err)
 			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("a password is shown: %v", err)
+			}
 		}
 	}
 	for _, ratio := range []float64{-0.1, 1.1, math.NaN(), math.Inf(1)} {
