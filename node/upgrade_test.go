@@ -43,6 +43,10 @@ func TestW8AnOperatorRaisesTheLevel(t *testing.T) {
 				t.Errorf("raise to %d: %v, want %q", level, err, want)
 			}
 		}
+		c.eventually("node 3 follows the leader", within, func() bool {
+			offers := c.upgradeOf(leads).Offers
+			return len(offers) == 3 && offers[2].Connected
+		})
 		s := c.upgradeOf(leads)
 		if s.Offered != session.FeatureLevel || len(s.Offers) != 3 ||
 			s.Offers[2] != (session.Offer{Node: 3, Connected: true}) ||
