@@ -3,11 +3,8 @@
 package zk
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"io"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -103,35 +100,17 @@ func curator(t *testing.T, part string, servers []string, answer func(line strin
 // one.
 func talk(t *testing.T, answer func(line string) string, program string, args ...string) (said []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), curatorWait)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all, complaints strings.Builder
-	cmd.Stderr = &complaints
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		all.WriteString(lines.Text() + "\n")
-		line, ok := strings.CutPrefix(lines.Text(), "= ")
+	p := converse(t, program, program, args...)
+	for {
+		line, ok := p.next()
 		if !ok {
-			continue
+			break
 		}
 		said = append(said, line)
 		if answer != nil {
-			_, _ = io.WriteString(in, answer(line)) // an application that has ended says nothing more
+			_, _ = io.WriteString(p.in, answer(line)) // an application that has ended says nothing more
 		}
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%s: %v: %s%s", args, err, last(all.String(), 4000), last(complaints.String(), 4000))
-	}
+	p.ends(t)
 	return said
 }

@@ -4,10 +4,10 @@ The first list is the one to begin with. For each other one it asks for the end 
 port of its next server, and ends with 1 when the session is lost.
 """
 
-import ctypes
 import sys
 import time
 
+sys.dont_write_bytecode = True
 WAIT = 60
 
 
@@ -33,46 +33,26 @@ def ports(servers):
     return [server.rsplit(":", 1)[1] for server in servers.split(",")]
 
 
-class ClientId(ctypes.Structure):
-    _fields_ = [("id", ctypes.c_int64), ("password", ctypes.c_char * 16)]
-
-
 def c(lists):
-    lib = ctypes.CDLL("libzookeeper_mt.so.2")
-    watcher = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
-    lib.zoo_set_debug_level(1)
-    lib.zookeeper_init.restype = ctypes.c_void_p
-    lib.zookeeper_init.argtypes = [
-        ctypes.c_char_p, watcher, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int,
-    ]
-    lib.zoo_client_id.restype = ctypes.POINTER(ClientId)
-    lib.zoo_get_current_server.restype = ctypes.c_char_p
-    for call in (lib.zoo_state, lib.zoo_client_id, lib.zoo_get_current_server, lib.zookeeper_close):
-        call.argtypes = [ctypes.c_void_p]
-    lib.zoo_set_servers.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-    lib.zoo_exists.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p]
-    states = []
-    heard = watcher(lambda zh, kind, state, path, context: states.append(state))
-    zh = lib.zookeeper_init(lists[0].encode(), heard, 6000, None, None, 0)
-    connected = ctypes.c_int.in_dll(lib, "ZOO_CONNECTED_STATE").value
-    expired = ctypes.c_int.in_dll(lib, "ZOO_EXPIRED_SESSION_STATE").value
+    import cclient
 
-    def at():
-        return (lib.zoo_get_current_server(zh) or b"").decode().rsplit(":", 1)[-1]
-
-    until("connected", lambda: lib.zoo_state(zh) == connected)
-    session = lib.zoo_client_id(zh).contents.id
-    stat = ctypes.create_string_buffer(128)
+    client = cclient.Client(lists[0], 6000)
+    until("connected", lambda: client.state() == cclient.CONNECTED)
+    session = client.session()
     for servers in lists[1:]:
-        if lib.zoo_set_servers(zh, servers.encode()) != 0:
+        if client.set_servers(servers) != 0:
             raise SystemExit("refused: " + servers)
-        server = at()
+        server = client.server()
         kill(server)
-        until("at one of " + servers, lambda: lib.zoo_state(zh) == connected and at() in ports(servers) and at() != server)
-        if lib.zoo_exists(zh, b"/", 0, stat) != 0 or lib.zoo_client_id(zh).contents.id != session or expired in states:
+
+        def moved():
+            return client.state() == cclient.CONNECTED and client.server() in ports(servers) and client.server() != server
+
+        until("at one of " + servers, moved)
+        if client.exists("/")[0] != 0 or client.session() != session or cclient.EXPIRED in client.states:
             raise SystemExit("the session is another one")
-        say(at())
-    lib.zookeeper_close(zh)
+        say(client.server())
+    client.close()
 
 
 def kazoo(lists):
@@ -102,4 +82,5 @@ def kazoo(lists):
     client.stop()
 
 
-{"c": c, "kazoo": kazoo}[sys.argv[1]](sys.argv[2:])
+if __name__ == "__main__":
+    {"c": c, "kazoo": kazoo}[sys.argv[1]](sys.argv[2:])
