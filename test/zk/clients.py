@@ -5,6 +5,7 @@ is not as it should be.
 """
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 sys.dont_write_bytecode = True
 
@@ -52,6 +53,14 @@ class C:
         self.ok(code)
         return data
 
+    def watch(self, path):
+        code, _ = self.client.get(path, watch=True)
+        self.ok(code)
+
+    def heard(self):
+        """Returns how often its watches were told of a change."""
+        return self.client.changes
+
     def owner(self, path):
         code, owner = self.client.exists(path)
         self.ok(code)
@@ -87,9 +96,9 @@ class Kazoo:
         }
         self.client = KazooClient(hosts=servers, timeout=timeout, read_only=read_only)
         self.state = lambda: names.get(self.client.client_state, "connecting")
-        self.heard = []
-        self.states = lambda: self.heard
-        self.client.add_listener(lambda state: self.heard.append(self.state()))
+        self.told, self.changes = [], []
+        self.states = lambda: self.told
+        self.client.add_listener(lambda state: self.told.append(self.state()))
         self.client.start_async()
 
     def session(self):
@@ -103,6 +112,12 @@ class Kazoo:
 
     def get(self, path):
         return self.client.get(path)[0]
+
+    def watch(self, path):
+        self.client.get(path, watch=self.changes.append)
+
+    def heard(self):
+        return sum(event.type == "CHANGED" for event in self.changes)
 
     def owner(self, path):
         return self.client.exists(path).ephemeralOwner
@@ -154,6 +169,58 @@ def readonly(make, name, all_servers):
     former.close()
 
 
+def expiry(make, name, servers):
+    """Two clients in a process that is stopped: for longer than the timeout of one, and for less than the other's."""
+    brief, long = make(servers, 8), make(servers, 300)
+    sessions = []
+    for which, client in (("brief", brief), ("long", long)):
+        until("connected", lambda: client.state() == "connected")
+        sessions.append(client.session())
+        client.create("/%s-%s" % (which, name))
+    check("expired already", "expired" not in brief.states())
+    before = len(brief.states())
+    say("begun")
+    wait("awake")
+    until("told of the expiry", lambda: "expired" in brief.states())
+    told = brief.states()[before:]
+    check("without a connection: %s" % told, "connected" not in told[:told.index("expired")])
+    until("connected again", lambda: "connecting" in long.states() and long.state() == "connected")
+    check("the same session", long.session() == sessions[1] and long.owner("/long-" + name) == sessions[1])
+    check("without an expiry: %s" % long.states(), "expired" not in long.states())
+    if name == "kazoo":  # it begins anew by itself
+        until("a new session", lambda: brief.state() == "connected" and brief.session() not in (None, sessions[0]))
+    else:
+        check("expired for good", brief.state() == "expired")
+    say("expired " + " ".join(told))
+    wait("end")
+    brief.close()
+    long.close()
+
+
+def crowd(make, name, servers):
+    """Many clients at once, whose watches hear of one write."""
+    count = 1000
+    with ThreadPoolExecutor(32) as pool:
+        clients = list(pool.map(lambda _: make(servers, 300), range(count)))
+        until("all connected", lambda: all(client.state() == "connected" for client in clients))
+
+        def begin(client):
+            client.create("/crowd-%s/c-" % name, sequence=True)
+            client.watch("/crowd-" + name)
+
+        list(pool.map(begin, clients))
+        check("all connected still", all(client.states() == ["connected"] for client in clients))
+        say("all %d" % count)
+        wait("rung")
+        until("told of the write", lambda: all(client.heard() == 1 for client in clients))
+        check("all connected still", all(client.states() == ["connected"] for client in clients))
+        say("heard")
+        wait("close")
+        list(pool.map(lambda client: client.close(), clients))
+    say("closed")
+
+
 if __name__ == "__main__":
     client, part, servers = sys.argv[1:]
-    {"readonly": readonly}[part]({"c": C, "kazoo": Kazoo}[client], client, servers)
+    parts = {"readonly": readonly, "expiry": expiry, "crowd": crowd}
+    parts[part]({"c": C, "kazoo": Kazoo}[client], client, servers)

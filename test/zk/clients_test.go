@@ -9,16 +9,21 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	gozk "github.com/go-zookeeper/zk"
+
+	"holdfast/client"
+	"holdfast/session"
 )
 
 const (
 	// clientsJava and clientsPython are the programs with the clients of Java, of C and of kazoo.
 	clientsJava, clientsPython = "Clients.java", "clients.py"
 	clientsTimeout             = 30 * time.Second
+	crowdClients               = 1000
 )
 
 // clientNames are what the programs' entries are named by.
@@ -186,5 +191,147 @@ func owned(t *testing.T, z *gozk.Conn, path string, owner int64) {
 	})
 	if err != nil || stat.EphemeralOwner != owner {
 		t.Errorf("%s is of %+v, want %d: %v", path, stat, owner, err)
+	}
+}
+
+// TestExpirySeenByClients stops the processes of clients of Java, C and kazoo until the cluster has ended a session of
+// each, and restarts the node that they are connected to. Each client is told of the expiry, and not of a connection
+// before. In the same process another client, whose session has a longer timeout, resumes it at that node.
+func TestExpirySeenByClients(t *testing.T) {
+	needClients(t)
+	nodes := nodesOf(t, "--max-timeout", "10m")
+	addresses := begin(t, nodes)
+	z, _ := goClient(t, addresses[:1], clientsTimeout)
+	clients := startClients(t, "expiry", addresses[2:])
+	gone := map[string]<-chan gozk.Event{}
+	for _, p := range clients {
+		p.says(t, "begun")
+		if _, err := z.Sync("/"); err != nil {
+			t.Fatal(err)
+		}
+		there, _, ended, err := z.ExistsW("/brief-" + p.name)
+		if !there || err != nil {
+			t.Fatalf("the session of %s has ended before it was stopped: %v", p.name, err)
+		}
+		gone[p.name] = ended
+	}
+	for _, p := range clients {
+		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range clients {
+		select {
+		case e := <-gone[p.name]:
+			if e.Type != gozk.EventNodeDeleted {
+				t.Fatalf("%s: %+v", p.name, e)
+			}
+		case <-time.After(startWait):
+			t.Fatalf("the session of %s has not ended", p.name)
+		}
+	}
+	nodes[2].process.Stop()
+	nodes[2].begin(t)
+	nodes[2].serves(t)
+	for _, p := range clients {
+		if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		p.tell("awake")
+	}
+	for _, p := range clients {
+		t.Logf("%s was told:%s", p.name, p.says(t, "expired"))
+		p.tell("end")
+		p.ends(t)
+	}
+}
+
+// TestCrowds has a thousand clients in one process, of Java, then of C, then of kazoo. All have sessions at once, an
+// ephemeral each, and a watch that hears of one write. No session is left.
+func TestCrowds(t *testing.T) {
+	needClients(t)
+	nodes := nodesOf(t, "--max-timeout", "10m")
+	addresses := begin(t, nodes)
+	z, _ := goClient(t, addresses, clientsTimeout)
+	sdk, err := client.New(client.Config{Endpoints: []string{nodes[0].clients, nodes[1].clients, nodes[2].clients}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sdk.Close() })
+	for _, name := range clientNames {
+		root := "/crowd-" + name
+		if _, err := z.Create(root, nil, 0, open); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) {
+			p := startClient(t, name, "crowd", addresses)
+			var count int
+			if _, err := fmt.Sscan(p.says(t, "all"), &count); err != nil || count != crowdClients {
+				t.Fatalf("%d clients: %v", count, err)
+			}
+			owners := ownersOf(t, z, root)
+			if len(owners) != count {
+				t.Errorf("%d clients have ephemerals, want %d", len(owners), count)
+			}
+			alive := sessionsOf(t, sdk)
+			for owner := range owners {
+				if !alive[owner] {
+					t.Errorf("there is no session %d", owner)
+				}
+			}
+			if _, err := z.Set(root, []byte("rung"), -1); err != nil {
+				t.Fatal(err)
+			}
+			p.tell("rung")
+			p.says(t, "heard")
+			p.tell("close")
+			p.says(t, "closed")
+			p.ends(t)
+			if left := ownersOf(t, z, root); len(left) != 0 {
+				t.Errorf("%d ephemerals are left", len(left))
+			}
+			if left := sessionsOf(t, sdk); len(left) != 1 || !left[z.SessionID()] {
+				t.Errorf("%d sessions are left, want that of the test", len(left))
+			}
+		})
+	}
+}
+
+// ownersOf returns the sessions that the children of an entry are ephemerals of.
+func ownersOf(t *testing.T, z *gozk.Conn, root string) map[int64]bool {
+	t.Helper()
+	if _, err := z.Sync(root); err != nil {
+		t.Fatal(err)
+	}
+	names, _, err := z.Children(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners := map[int64]bool{}
+	for _, name := range names {
+		_, stat, err := z.Exists(root + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owners[stat.EphemeralOwner] = true
+	}
+	return owners
+}
+
+// sessionsOf returns the ids of all sessions of the cluster.
+func sessionsOf(t *testing.T, sdk *client.Client) map[int64]bool {
+	t.Helper()
+	all := map[int64]bool{}
+	for o := (client.ListOptions{Scope: session.ScopeGlobal}); ; {
+		page, err := sdk.List(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range page.Sessions {
+			all[int64(one.Session.ID)] = true //nolint:gosec // the bits of an id
+		}
+		if o.PageToken = page.Next; o.PageToken == "" {
+			return all
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 // node is a node in a process of its own, which a test may stop and start again.
 type node struct {
 	address string // of ZooKeeper's clients
+	clients string // the client port's
 	spec    proc.Spec
 	process *proc.Process
 }
@@ -44,7 +45,10 @@ func nodesOf(t *testing.T, flags ...string) []*node {
 			"--client-listen", address(n, 0), "--raft-listen", address(n, 1), "--peer-listen", address(n, 2),
 			"--http-listen", address(n, 3), "--zk-listen", address(n, 4), "--zk-words", allWords,
 		}
-		one := &node{address: address(n, 4), spec: proc.Spec{Name: "node", Dir: dir, Args: append(args, flags...)}}
+		one := &node{
+			address: address(n, 4), clients: address(n, 0),
+			spec: proc.Spec{Name: "node", Dir: dir, Args: append(args, flags...)},
+		}
 		t.Cleanup(func() {
 			if one.process != nil {
 				one.process.Stop()
