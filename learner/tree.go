@@ -135,7 +135,7 @@ func (t treeSessions) Upgrade(ctx context.Context, id session.ID) error {
 
 // upgrade returns the token that a local session has as a global one.
 func (t treeSessions) upgrade(ctx context.Context, token session.Token) (session.Token, error) {
-	if !t.conn.server.upgrades.allowed {
+	if !t.conn.server.upgrades.allowed && !t.conn.server.standing.readOnly() { // otherwise the write is refused as others
 		return session.Token{}, session.ErrLocalSession
 	}
 	grant, err := t.conn.Upgrade(ctx, token)

@@ -23,6 +23,7 @@ var (
 	errLost      = errors.New("events of its watches are lost")
 	errUnproven  = errors.New("no touch of the session was confirmed in time")
 	errReadOnly  = errors.New("the node has become read-only")
+	errReadWrite = errors.New("the node is no longer read-only")
 	errRefused   = errors.New("refused")
 	errSlow      = errors.New("its client takes no answers, or the node takes no requests")
 	errNoConnect = errors.New("no session was asked for")
@@ -203,8 +204,16 @@ func (c *conn) Jeopardy(time.Time, []string) {
 	}
 }
 
-// JeopardyEnded is no news either.
-func (c *conn) JeopardyEnded() {}
+// JeopardyEnded ends the connection of a local session: its node was read-only, and no longer is (Z9). Its client
+// connects again as to a read-write server.
+func (c *conn) JeopardyEnded() {
+	c.mu.Lock()
+	local := c.shown.id != 0 && c.shown.local
+	c.mu.Unlock()
+	if local {
+		c.endAfter(errReadWrite)
+	}
+}
 
 // Draining ends the connection of a session: a client of ZooKeeper then connects to another server by itself, and this
 // node takes the session no more (Q1).

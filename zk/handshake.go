@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -165,13 +166,30 @@ func (c *conn) resume(ctx context.Context, r jute.ConnectRequest) (session.Grant
 		grant, err := c.link.Resume(ctx, session.ResumeRequest{
 			Token: t, Instance: c.instance, Attempt: attempt, Seen: seen,
 		})
-		if err == nil || !errors.Is(err, session.ErrMoved) && !errors.Is(err, session.ErrClosing) {
+		if err == nil {
+			return global(ctx, c, grant)
+		}
+		if !errors.Is(err, session.ErrMoved) && !errors.Is(err, session.ErrClosing) {
 			return grant, err
 		}
 		if err := pause(ctx, resumePause); err != nil {
 			return session.Grant{}, err
 		}
 	}
+}
+
+// global makes a local session one of the cluster, unless the node is read-only: no other server answers that it is
+// (H-60). Without, a client that looks for a read-write server finds this one for ever. Where sessions may not be
+// upgraded, it is closed, as ZooKeeper's is.
+func global(ctx context.Context, c *conn, given session.Grant) (session.Grant, error) {
+	if !given.Token.Local || c.server.service.State().Mode == session.ModeReadOnly {
+		return given, nil
+	}
+	upgraded, err := c.link.Upgrade(ctx, given.Token)
+	if wrong := (*session.FieldError)(nil); errors.As(err, &wrong) {
+		return session.Grant{}, cmp.Or(c.link.Close(ctx, given.Token), session.ErrExpired)
+	}
+	return upgraded, err
 }
 
 // settlePause is how long a handshake waits before it looks at the node's mode again.
