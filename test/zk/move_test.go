@@ -200,6 +200,8 @@ func (m *move) application(root string) {
 // same fails unless an entry and all below it are the same on both sides, and returns how many persistent ones it has.
 func (m *move) same(from, to string) (entries int) {
 	m.t.Helper()
+	_, err := m.to.Sync(to) // another client has written, perhaps at another node
+	m.ok(err)
 	data, stat, err := m.from.Get(from)
 	m.ok(err)
 	if stat.EphemeralOwner != 0 {
