@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"holdfast/auth"
+	"holdfast/session"
 	"holdfast/zk"
 )
 
@@ -23,6 +24,9 @@ func newZooKeeper(n *Node, l net.Listener) *zk.Server {
 		Words:    n.cfg.ZooKeeper.Allowed(),
 		Standing: n.zooKeeperStanding,
 		Members:  func() string { return "" },
+		KeepsLocal: func(other session.Node) bool {
+			return n.cfg.Sessions.Local && other != n.cfg.Node && n.roster.named(other) != 0
+		},
 	}, n.options.traces.service(n.server))
 }
 

@@ -160,7 +160,7 @@ func (c *conn) resume(ctx context.Context, r jute.ConnectRequest) (session.Grant
 	for attempt := uint64(1); ; attempt++ {
 		found, err := c.server.service.Find(ctx, t.ID, session.ReadOptions{Seen: seen})
 		if err != nil {
-			return session.Grant{}, err
+			return session.Grant{}, c.server.elsewhere(t.ID, err)
 		}
 		t.Attachment, t.Local = found.Session.Attachment, found.Session.Local
 		grant, err := c.link.Resume(ctx, session.ResumeRequest{
@@ -176,6 +176,16 @@ func (c *conn) resume(ctx context.Context, r jute.ConnectRequest) (session.Grant
 			return session.Grant{}, err
 		}
 	}
+}
+
+// elsewhere says of a session that is not found whether it may be another node's local session. A session of the
+// cluster has a certificate, for as long as the cluster keeps it.
+func (s *Server) elsewhere(id session.ID, err error) error {
+	gone := (*session.ExpiredError)(nil)
+	if !errors.As(err, &gone) || gone.Certificate != nil || s.cfg.KeepsLocal == nil || !s.cfg.KeepsLocal(id.Node()) {
+		return err
+	}
+	return &session.ExpiredError{ID: id, LocalTo: id.Node()}
 }
 
 // global makes a local session one of the cluster, unless the node is read-only: no other server answers that it is

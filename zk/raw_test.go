@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/node/config"
 	"holdfast/session"
 )
 
@@ -98,6 +99,34 @@ func TestPasswords(t *testing.T) {
 		}
 		if !alive(n) || alive(own) {
 			t.Error("the session is served through its former connection")
+		}
+	})
+}
+
+// TestIDsThatMayBeLocalElsewhere: only the node of a local session knows whether it lives. Another node closes the
+// connection without a word; it says that a session is gone when it was one of the cluster (Z3).
+func TestIDsThatMayBeLocalElsewhere(t *testing.T) {
+	runWith(t, func(cfg *config.Config) { cfg.Sessions.Local = true }, func(c *world) {
+		t := c.T
+		cl, _ := served(t, c, "z", 10*time.Second, "n1:7404")
+		ended := session.ID(cl.SessionID())
+		unknown := ended + 1
+		if unknown.Node() != 1 {
+			t.Fatalf("%v is an id of node %d", unknown, unknown.Node())
+		}
+		cl.Close()
+		time.Sleep(time.Second)
+		for _, tt := range []struct {
+			node string
+			id   session.ID
+			told bool
+		}{{"n1", unknown, true}, {"n2", unknown, false}, {"n1", ended, true}, {"n2", ended, true}} {
+			n := knock(c, tt.node+":7404")
+			_, _ = n.Write(connecting(tt.id, make([]byte, 16)))
+			answer, err := io.ReadAll(n)
+			if told := len(answer) > 0; told != tt.told || err != nil {
+				t.Errorf("%s was asked for %v: answered % x, %v; want an answer: %v", tt.node, tt.id, answer, err, tt.told)
+			}
 		}
 	})
 }

@@ -32,6 +32,9 @@ type Config struct {
 	Standing func() Standing
 	// Members returns the text of /zookeeper/config.
 	Members func() string
+	// KeepsLocal reports whether another node is a member that may have local sessions, of which this node knows nothing.
+	// nil: none may.
+	KeepsLocal func(session.Node) bool
 }
 
 // Access decides who may use the port. Safe for concurrent use.

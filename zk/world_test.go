@@ -25,7 +25,14 @@ type world struct {
 // run runs f in a bubble with three whole nodes that serve ZooKeeper's clients.
 func run(t *testing.T, f func(c *world)) {
 	t.Helper()
+	runWith(t, func(*config.Config) {}, f)
+}
+
+// runWith is run with other settings.
+func runWith(t *testing.T, change func(cfg *config.Config), f func(c *world)) {
+	t.Helper()
 	whole.RunWith(t, func(cfg *config.Config) {
+		change(cfg)
 		cfg.Listen.ZooKeeper = ":7404"
 		cfg.Tree.Super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" // super:test
 		cfg.ZooKeeper.Words = "srvr,ruok,mntr,stat,cons,conf,dump,envi,isro,wchs"
