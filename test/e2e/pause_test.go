@@ -16,10 +16,10 @@ func TestPause(t *testing.T) {
 			c := up(t, 3)
 			l := c.newLedger()
 			victim := c.victim(role)
-			all := l.settled(10, minTimeout, c.all()...)
 			stubborn := c.stubborn(victim)
 			time.Sleep(minTimeout)
 			before := c.metric(victim, "holdfast_stalls_total")
+			all := l.settled(10, minTimeout, c.all()...) // now: on a busy machine clients leave a slow node
 
 			since := time.Now()
 			c.pause(victim)
