@@ -14,8 +14,9 @@ import (
 const (
 	// operatorWaits is the time of one call of an operator.
 	operatorWaits = 3 * time.Second
-	// operatorTries bounds the calls that take something back: faults beside it last shorter together.
-	operatorTries = 40
+	// operatorTries bounds the calls that take something back, or wait for a change of members: faults beside it, such as
+	// a kill of the member that is to get a vote, last shorter together.
+	operatorTries = 160
 )
 
 // operator returns a client on a host of its own, which no fault knows.
