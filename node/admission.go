@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/transport/raftnet"
 )
@@ -125,41 +124,6 @@ type asking struct {
 	at      time.Time
 }
 
-// meeting is the request or the answer of a meeting, as JSON.
-type meeting struct {
-	// Admitted says that the sender takes part. Names are then the founders, and otherwise the directories of the nodes
-	// that the sender has met.
-	Admitted bool        `json:"admitted,omitempty"`
-	Names    directories `json:"names"`
-	// Member says in an answer that the newest configuration names the asking node with its directory.
-	Member bool `json:"member,omitempty"`
-	// Stranger says in an answer that the asking node is not among the peers of the answering node. A node answers only
-	// peers and members, so that the asking node is then a member. Older releases answer any node.
-	Stranger bool `json:"stranger,omitempty"`
-	// Members are the members of the newest configuration, in an answer to a node that waits, or to a member: it may not
-	// know all of them.
-	Members []config.Peer `json:"members,omitempty"`
-	// Drained says in an answer that nobody has to be waited for at the answering node, Gone that the asking node was
-	// removed for good.
-	Drained bool `json:"drained,omitempty"`
-	Gone    bool `json:"gone,omitempty"`
-	// Applied is the newest entry that the asking node has applied.
-	Applied uint64 `json:"applied,omitempty"`
-	// Term is the Raft term of the answering node. Older releases send none.
-	Term uint64 `json:"term,omitempty"`
-	// Settings are the sender's settings that should be the same on every node. Older releases send none.
-	Settings map[string]string `json:"settings,omitempty"`
-	// Incarnation and Stream name the newest stream that the answering node has opened to a leader (T6). Older releases
-	// send none.
-	Incarnation uint64 `json:"incarnation,omitempty"`
-	Stream      uint64 `json:"stream,omitempty"`
-	// Offers is the newest feature level that the sender can have, and Needs in an answer what a node must offer to be
-	// taken in. Founded is what all founders of an admitted sender's cluster offered (W8). Older releases send none.
-	Offers  uint32 `json:"offers,omitempty"`
-	Needs   uint32 `json:"needs,omitempty"`
-	Founded uint32 `json:"founded,omitempty"`
-}
-
 func newAdmission(self session.Node, mine raftnet.Directory, founders directories, others []session.Node) *admission {
 	a := &admission{
 		self: self, mine: mine, others: others, founders: founders,
@@ -196,35 +160,6 @@ func (a *admission) isFounder() directories {
 	return a.founders
 }
 
-// answer answers a node that meets this one.
-func (a *admission) answer(from session.Node, directory raftnet.Directory, request []byte) []byte {
-	var m meeting
-	if from == a.self || json.Unmarshal(request, &m) != nil {
-		return nil
-	}
-	named, term, newest, needs := a.names(from), a.term(), a.stream(), a.needs()
-	var members []config.Peer
-	if member := named == directory && directory != 0; (!m.Admitted || member) && len(a.roster.servers()) > 0 {
-		members = a.roster.members()
-	}
-	known, gone, drained := a.knowsNode(from), a.roster.was(from), a.drained.Load()
-	a.agreement.heard(from, m.Settings)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case a.founders == nil:
-		a.meet(from, directory)
-	case a.stranger(from, &m): // its log is not to be mixed with this one's
-		delete(a.asked, from)
-	default:
-		a.asked[from] = asking{directory, m.Applied, m.Offers, time.Now()}
-	}
-	return a.say(meeting{
-		Member: named == directory && directory != 0, Stranger: !known, Members: members, Gone: gone, Drained: drained,
-		Term: term, Incarnation: newest.Incarnation, Stream: newest.Stream, Needs: needs,
-	})
-}
-
 // knowsNode reports whether a node is one of the others, or a member. Called without mu.
 func (a *admission) knowsNode(node session.Node) bool {
 	return slices.Contains(a.others, node) || a.roster.knows(node)
@@ -248,26 +183,6 @@ func (a *admission) strangers() []session.Node {
 	return slices.Sorted(maps.Keys(a.foreign))
 }
 
-// ask returns the request of this node to a node that it meets, and the view that the request was made from.
-func (a *admission) ask(applied uint64) (request []byte, view uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.say(meeting{Applied: applied}), a.view
-}
-
-// say completes m. Called with mu held.
-func (a *admission) say(m meeting) []byte {
-	m.Admitted, m.Settings, m.Offers, m.Founded = a.founders != nil, a.agreement.own, a.offers, a.founded.Load()
-	if m.Names = a.founders; m.Names == nil {
-		m.Names = a.met
-	}
-	b, err := json.Marshal(m)
-	if err != nil {
-		panic("node: encode a meeting: " + err.Error()) // numbers and texts can always be encoded
-	}
-	return b
-}
-
 // meet notes the directory that a node runs on. Called with mu held.
 func (a *admission) meet(node session.Node, d raftnet.Directory) {
 	if a.settling || a.met[node] == d || !slices.Contains(a.others, node) {
@@ -285,14 +200,6 @@ func (a *admission) news() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.changed
-}
-
-// believe takes what a node that takes part in this node's cluster says of the members. Called with mu held.
-func (a *admission) believe(from session.Node, m *meeting) {
-	a.roster.hear(from, m.Members)
-	if m.Gone && a.founders != nil {
-		a.removed.Store(true)
-	}
 }
 
 // learn takes the answer of a node to a request that was made from a view. It returns the cluster's founders when this

@@ -30,7 +30,7 @@ const (
 type drain struct {
 	node    session.Node
 	timeout time.Duration
-	// interval is the time between two heartbeats.
+	// interval is the time between two heartbeats, or less: see drainHears.
 	interval time.Duration
 	pulse    session.Pulse
 	logger   hclog.Logger
@@ -185,8 +185,12 @@ func (d *drain) ready() error {
 	return nil
 }
 
-// settling is how many intervals a node waits before it believes that no other node is being drained.
-const settling = 3
+const (
+	// settling is how many intervals a node waits before it believes that no other node is being drained.
+	settling = 3
+	// drainHears bounds such an interval: an operator does not wait for more than a few seconds until a drain begins.
+	drainHears = 600 * time.Millisecond
+)
 
 // awaitCheck is check, once heartbeats have told what was true when it was called: the leader hears in the answer to
 // one that a node is being drained, or is not any more, and tells the others with the next. It returns nil when

@@ -257,7 +257,7 @@ func (n *Node) open() (err error) {
 // newDrain makes what drains this node.
 func (n *Node) newDrain() *drain {
 	return &drain{
-		node: n.cfg.Node, timeout: n.cfg.Clients.DrainTimeout, interval: n.cfg.Sessions.HeartbeatInterval,
+		node: n.cfg.Node, timeout: n.cfg.Clients.DrainTimeout, interval: min(n.cfg.Sessions.HeartbeatInterval, drainHears),
 		pulse: n.options.pulse, logger: n.options.Logger,
 		server:   n.server,
 		leads:    func() bool { return n.consensus.raft.State() == raft.Leader },

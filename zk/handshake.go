@@ -197,6 +197,7 @@ func global(ctx context.Context, c *conn, given session.Grant) (session.Grant, e
 	}
 	upgraded, err := c.link.Upgrade(ctx, given.Token)
 	if wrong := (*session.FieldError)(nil); errors.As(err, &wrong) {
+		c.out.closing.Store(true) // the client is told by the answer to its connect
 		return session.Grant{}, cmp.Or(c.link.Close(ctx, given.Token), session.ErrExpired)
 	}
 	return upgraded, err

@@ -225,3 +225,17 @@ func TestParkedConnectionsHaveOneOwner(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// A poller that does not work any more costs nobody its connection.
+func TestAPollerThatFails(t *testing.T) {
+	in := held(t)
+	one, two := arrives(t), arrives(t)
+	one.stays(in)
+	two.stays(in)
+	in.fail()
+	one.is("come")
+	two.is("come")
+	if in.park(&one.parked, time.Now().Add(time.Hour)) {
+		t.Error("was parked where nobody waits for it")
+	}
+}

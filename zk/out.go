@@ -32,8 +32,13 @@ type out struct {
 	conn *conn
 
 	mu sync.Mutex
-	// frame is the answer to the handshake, small the replies without an order. guarded by mu
-	frame []byte
+	// greeting is the answer to the handshake. Before it is made the connection has no tree, but its session may move or
+	// end. guarded by mu
+	greeting struct {
+		made  bool
+		frame []byte
+	}
+	// small are the replies without an order. guarded by mu
 	small []small
 	// writing says that the writer runs, or waits for a confirmation; more that it has to look again. guarded by mu
 	writing, more bool
@@ -62,10 +67,10 @@ type outFigures struct {
 	sent, waits atomic.Int64
 }
 
-// begin sends the answer to the handshake.
+// begin sends the answer to the handshake, and from then on what the node tells.
 func (o *out) begin(frame []byte) {
 	o.mu.Lock()
-	o.frame = frame
+	o.greeting.made, o.greeting.frame = true, frame
 	o.mu.Unlock()
 	o.poke()
 }
@@ -229,10 +234,13 @@ func (c *conn) busy() bool {
 // gather takes what fits into one write: first what keeps no order, then what the node tells.
 func (o *out) gather() error {
 	o.mu.Lock()
-	frame, pongs := o.frame, o.small
-	o.frame, o.small = nil, nil
+	greeting, pongs := o.greeting, o.small
+	o.greeting.frame, o.small = nil, nil
 	o.mu.Unlock()
-	o.unsent = append(o.unsent, frame...)
+	if !greeting.made {
+		return nil
+	}
+	o.unsent = append(o.unsent, greeting.frame...)
 	for _, s := range pongs {
 		zxid := int64(o.told) //nolint:gosec // stamps are positive
 		o.count()

@@ -34,7 +34,7 @@ func TestEventsDoNotOutlastAClose(t *testing.T) {
 		c := newConn(s, far)
 		c.link, c.tree, c.token.ID = unpromised{}, told{}, 7
 		c.timeout, c.period = 30*time.Second, 30*time.Second
-		c.out.unsent = []byte("an event")
+		c.out.greeting.made, c.out.unsent = true, []byte("an event")
 		c.out.closing.Store(true)
 		read := make(chan []byte)
 		go func() {
@@ -61,4 +61,56 @@ func TestEventsDoNotOutlastAClose(t *testing.T) {
 			c.end(errClosed) // lets the reader go
 		}
 	})
+}
+
+// promised is a connection whose session has a promise.
+type promised struct {
+	session.Connection
+
+	left time.Duration
+}
+
+func (p promised) Promised(session.ID) time.Duration { return p.left }
+
+// A byte may be sent while the promise is two thirds of what the client was told, and a hundredth of the timeout (Z5).
+func TestBytesNeedAPromise(t *testing.T) {
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	c := newConn(&Server{}, far)
+	c.timeout, c.period = 35*time.Second, 30*time.Second
+	const enough = 20*time.Second + 350*time.Millisecond
+	for left, want := range map[time.Duration]bool{
+		enough: true, enough - 1: false, enough / 2: false, 0: false, -1: false, time.Minute: true,
+	} {
+		if c.link = (promised{left: left}); c.mayTell() != want {
+			t.Errorf("with a promise of %v a byte may be sent: %t, want %t", left, !want, want)
+		}
+	}
+	c.link = promised{left: -1}
+	if c.token.Local = true; !c.mayTell() {
+		t.Error("a byte of a local session waits for the cluster")
+	}
+}
+
+// A session may move or end between its grant and the answer to the handshake. Its connection ends then.
+func TestASessionThatEndsBeforeTheHandshakeDoes(t *testing.T) {
+	for name, tell := range map[string]func(c *conn){
+		"ended": func(c *conn) { c.Gone(session.Certificate{}) },
+		"moved": func(c *conn) { c.Moved(7, 2, 99) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				s := &Server{ctx: context.Background()}
+				s.confirm = newConfirmer(s)
+				near, far := net.Pipe()
+				c := newConn(s, far)
+				tell(c)
+				synctest.Wait()
+				if _, err := near.Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // not wrapped
+					t.Errorf("the connection goes on: %v", err)
+				}
+			})
+		})
+	}
 }

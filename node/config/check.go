@@ -18,8 +18,8 @@ type SettingError struct {
 	Limit string
 }
 
-// inURL is what a URL may have before its host: a name and a password.
-var inURL = regexp.MustCompile(`//[^/@]*@`)
+// inURL is what a URL may have before its host: a name and a password, whatever is in them.
+var inURL = regexp.MustCompile(`//.*@`)
 
 // Error returns one line. It has no password of a URL.
 func (e *SettingError) Error() string {

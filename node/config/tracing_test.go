@@ -15,7 +15,8 @@ func TestTracingIsRefused(t *testing.T) {
 		"trace_endpoint": {
 			"otel:4317", "https://otel", "https://:4317", "https://otel:0", "https://otel:65536", "https://otel:grpc",
 			"ftp://otel:4317", "https://otel:4317/v1/traces", "https://otel:4317?a=b", "https://otel:4317#a",
-			"https://me:secret@otel:4317", "https://ot el:4317", "://otel:4317", "HTTPS//otel:4317",
+			"https://me:secret@otel:4317", "https://me:a/secret@otel:4317", "https://me:a@secret@otel:4317",
+			"https://ot el:4317", "://otel:4317", "HTTPS//otel:4317",
 		},
 		"trace_sample_ratio": {"-0.1", "1.1", "NaN", "Inf", "-Inf", "half", "50%", "1,0"},
 	} {

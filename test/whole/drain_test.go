@@ -1,6 +1,7 @@
 package whole_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -8,8 +9,10 @@ import (
 	"time"
 
 	"holdfast/client"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/test/sim/simnet"
 	"holdfast/test/whole"
 )
 
@@ -181,4 +184,30 @@ func (f *fleet) draining(i int) int {
 func (f *fleet) page(i int, name string) (web *http.Client, url string) {
 	host := strings.TrimSuffix(f.peers[i].Client, ":7400")
 	return whole.Browser(f.net.Host("probe")), "http://" + host + ":7403/" + name
+}
+
+// A drain begins within seconds, however rare heartbeats are.
+func TestADrainDoesNotWaitForRareHeartbeats(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
+		f := &fleet{
+			t: t, dir: t.TempDir(), net: simnet.New(func(string, string) time.Duration { return time.Millisecond }),
+			configure: func(_ int, cfg *config.Config) {
+				cfg.Sessions.HeartbeatInterval, cfg.Sessions.MinTimeout = 10*time.Second, 40*time.Second
+			},
+		}
+		for i := range 3 {
+			f.peers = append(f.peers, peerOf(i))
+		}
+		f.begin()
+		defer f.end()
+		admin := f.client("admin", f.endpoints()...)
+		defer func() { _ = admin.Close() }()
+		time.Sleep(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := admin.DrainNode(ctx, f.peers[0].Client, 1, false); err != nil {
+			t.Errorf("draining: %v", err)
+		}
+	})
 }

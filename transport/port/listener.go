@@ -97,7 +97,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &boundedConn{Conn: conn, limiter: &b.limiter}
-		c.slot.end = func() { hangUp(conn) }
+		c.slot.end = func() { shutDown(conn) }
 		evicted, refused := b.limiter.enter(&c.slot, gate.AddressOf(conn.RemoteAddr()))
 		if evicted != nil {
 			evicted.end()
@@ -109,12 +109,12 @@ func (b *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// hangUpTime is how long the owner of an evicted connection may take to close it.
-const hangUpTime = time.Second
+// shutDownTime is how long the owner of an evicted connection may take to close it.
+const shutDownTime = time.Second
 
-// hangUp ends an evicted connection. Its owner reads the end and closes it: one that waits with the kernel's epoll
+// shutDown ends an evicted connection. Its owner reads the end and closes it: one that waits with the kernel's epoll
 // would not hear of a socket that is closed. If the owner reads nothing, the connection is closed without it.
-func hangUp(conn net.Conn) {
+func shutDown(conn net.Conn) {
 	halves, ok := conn.(interface {
 		CloseRead() error
 		CloseWrite() error
@@ -125,7 +125,7 @@ func hangUp(conn net.Conn) {
 	}
 	_ = halves.CloseWrite() // the other side may be gone
 	_ = halves.CloseRead()
-	time.AfterFunc(hangUpTime, func() { _ = conn.Close() })
+	time.AfterFunc(shutDownTime, func() { _ = conn.Close() })
 }
 
 type boundedConn struct {

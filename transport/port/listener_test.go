@@ -1,6 +1,8 @@
 package port
 
 import (
+	"errors"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -54,4 +56,43 @@ func TestLimitConnections(t *testing.T) {
 			t.Error("a fourth connection is open")
 		}
 	})
+}
+
+// TestEvictedConnectionsAreShutDown: the owner of an evicted connection reads its end, as one must that waits with the
+// kernel's epoll, and does not find it closed under its hands. One that reads nothing loses it a moment later.
+func TestEvictedConnectionsAreShutDown(t *testing.T) {
+	network, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := LimitConnections(network, 1)
+	defer l.Close()
+	connect := func() net.Conn {
+		t.Helper()
+		theirs, err := net.Dial("tcp", network.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = theirs.Close() })
+		ours, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ours
+	}
+	first := connect()
+	second := connect()
+	if _, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("reading from the evicted connection: %v, want %v", err, io.EOF)
+	}
+	connect()
+	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		err := second.SetDeadline(time.Time{})
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("an evicted connection of which nobody reads is still open: %v", err)
+		}
+	}
 }
