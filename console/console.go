@@ -44,6 +44,9 @@ type Console struct {
 	callers *callers
 	news    *news
 	record  *record
+	// life ends when requests under way must.
+	life context.Context //nolint:containedctx // it is the console's life
+	end  context.CancelFunc
 }
 
 var _ node.Console = (*Console)(nil)
@@ -55,6 +58,7 @@ func New(h node.ConsoleHost) *Console {
 		authenticated: h.Authenticated, glance: h.Glance, removed: h.Removed, settings: h.Settings, metrics: h.Metrics,
 		pages: parse(), callers: newCallers(h), news: newNews(rand.Text()), record: newRecord(),
 	}
+	c.life, c.end = context.WithCancel(context.Background()) //nolint:forbidigo // Stop ends it
 	c.routes = c.routing()
 	return c
 }
@@ -154,5 +158,8 @@ func (c *Console) Run(ctx context.Context) error {
 	}
 }
 
-// Stop ends the streams of events, which would not end by themselves.
-func (c *Console) Stop() { c.news.end() }
+// Stop ends the streams of events, which would not end by themselves, and a second later the requests under way.
+func (c *Console) Stop() {
+	c.news.end()
+	time.AfterFunc(stopGrace, c.end)
+}

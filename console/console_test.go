@@ -1,7 +1,9 @@
 package console
 
 import (
+	"context"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -9,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	dto "github.com/prometheus/client_model/go"
 
 	"holdfast/client"
+	"holdfast/node"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -139,6 +143,36 @@ func TestStreamsEndAndResume(t *testing.T) {
 		}
 		if other := stream("q-1"); !strings.Contains(other, "event: anew") {
 			t.Errorf("after a restart of the node: %q", other)
+		}
+	})
+}
+
+// A request that is under way when the node stops gets a moment, and one that comes later none more than that. Without
+// an end it would hold up the stop for as long as a page may wait.
+func TestRequestsEndWhenTheNodeStops(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := New(node.ConsoleHost{
+			Logger: hclog.NewNullLogger(), Address: "n1:7400",
+			Dialer: func(*http.Request) func(context.Context, string) (net.Conn, error) {
+				return func(ctx context.Context, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+			},
+		})
+		defer c.callers.close()
+		ask := func() (took time.Duration) {
+			w, began := httptest.NewRecorder(), time.Now()
+			c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ui/sessions", nil))
+			if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), errStopping.Error()) {
+				t.Errorf("got %d %s", w.Code, w.Body)
+			}
+			return time.Since(began)
+		}
+		const under = 100 * time.Millisecond
+		time.AfterFunc(under, c.Stop)
+		if took := ask(); took != under+stopGrace {
+			t.Errorf("the request under way took %v", took)
+		}
+		if took := ask(); took != 0 {
+			t.Errorf("the request after the end took %v", took)
 		}
 	})
 }

@@ -27,6 +27,11 @@ import (
 // requestTimeout bounds what a page waits for: the HTTP port gives an answer 10 s.
 const requestTimeout = 8 * time.Second
 
+// stopGrace is what requests under way may still take once the node stops: soon there is no port to ask.
+const stopGrace = time.Second
+
+var errStopping = errors.New("this node is stopping: ask another one")
+
 // request is a request for a page, with its caller.
 type request struct {
 	*http.Request
@@ -76,6 +81,7 @@ func (c *Console) with(w http.ResponseWriter, r *http.Request, do func(q *reques
 	defer done()
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
+	defer context.AfterFunc(c.life, cancel)() //nolint:contextcheck // the earlier of the two ends counts
 	do(&request{Request: r, caller: one, may: mayOf(r.Context(), c.authenticated), ctx: ctx})
 }
 
@@ -148,6 +154,9 @@ func (e *inputError) Error() string { return e.field + ": " + e.limit }
 
 // fail shows an error.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if c.life.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errStopping
+	}
 	code := http.StatusBadGateway
 	switch _, ofInput := errors.AsType[*inputError](err); {
 	case ofInput, errors.Is(err, session.ErrInvalid):
@@ -160,8 +169,8 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		code = http.StatusNotFound
 	case refusal(err) != 0, membersRefuse(err):
 		code = http.StatusConflict
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, session.ErrNoLeader),
-		errors.Is(err, client.ErrUnreachable), status.Code(err) == codes.Unavailable:
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errStopping),
+		errors.Is(err, session.ErrNoLeader), errors.Is(err, client.ErrUnreachable), status.Code(err) == codes.Unavailable:
 		code = http.StatusServiceUnavailable
 	}
 	c.refuse(w, r, code, err.Error())

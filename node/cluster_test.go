@@ -34,6 +34,8 @@ type testCluster struct {
 	clock func() time.Time
 	// logBytes is that of every node's [tested].
 	logBytes uint64
+	// console is that of every node that starts, nil for none.
+	console func(ConsoleHost) Console
 	// opens numbers the sessions that open has opened.
 	opens byte
 }
@@ -110,6 +112,7 @@ func (c *testCluster) make(n *testNode) (*Node, error) {
 		),
 		Network: c.Host(n.name),
 		Version: "test",
+		Console: c.console,
 		Disk:    n.disk.wrap,
 		Clock:   c.clock,
 		Heard:   n.heard,

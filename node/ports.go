@@ -177,6 +177,14 @@ func (p *ports) serveHTTP() error {
 	return nil
 }
 
+// stopHTTP lets requests under way end, and cuts those off that go on when ctx ends.
+func (p *ports) stopHTTP(ctx context.Context) error {
+	if err := p.web.Shutdown(ctx); ctx.Err() == nil {
+		return err
+	}
+	return p.web.Close()
+}
+
 // stop stops the servers side by side, within half of the time that ctx leaves: a client that does not listen
 // must not cost Raft its orderly end.
 func (p *ports) stop(ctx context.Context) error {
@@ -188,7 +196,7 @@ func (p *ports) stop(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var errs [4]error
 	for i, stop := range []func(context.Context) error{
-		p.client.Stop, p.peers.Stop, p.web.Shutdown, p.stopZooKeeper,
+		p.client.Stop, p.peers.Stop, p.stopHTTP, p.stopZooKeeper,
 	} {
 		wg.Go(func() { errs[i] = stop(ctx) })
 	}
