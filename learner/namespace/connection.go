@@ -205,7 +205,8 @@ func (c *Connection) attachment(id session.ID) (attachment uint64, local bool, e
 }
 
 // Next takes out the next thing to tell the client; false if there is none now. Events that follow each other come out
-// together. One goroutine at a time calls it.
+// together, as long as their stamps do not fall: a watch that comes back is told old events behind new ones of others
+// (V4). One goroutine at a time calls it.
 func (c *Connection) Next(now time.Time) (session.TreeTold, bool) {
 	sent, ok := c.takeOut(now)
 	switch {
@@ -223,7 +224,8 @@ func (c *Connection) Next(now time.Time) (session.TreeTold, bool) {
 		if sent, ok = c.takeOut(now); !ok {
 			break
 		}
-		if sent.Lost || sent.Quiet || sent.Value.Answer != nil {
+		last := told.Events[len(told.Events)-1].Stamp
+		if sent.Lost || sent.Quiet || sent.Value.Answer != nil || sent.Value.Event.Stamp < last {
 			c.held = &sent
 			break
 		}

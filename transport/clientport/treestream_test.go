@@ -180,6 +180,22 @@ func TestTreeRequestsOfAStream(t *testing.T) {
 	}
 }
 
+// V4: old events behind new ones come in a message of their own. A client refuses one in which stamps fall.
+func TestEventsWhoseStampsFall(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		service := &fakeService{}
+		newest := withTree(service, answeringTree)
+		_, network, stop := clientPort(t, Config{}, service)
+		defer stop()
+		stream := connected(t, network)
+		send(t, stream, addMessage(2, 0))
+		wantTexts(t, stream, "added 2 at 72")
+		newest().tell(events(80), events(75, 76), events(76), events(81), events(80))
+		wantTexts(t, stream, "events 1 from 80", "events 4 from 75", "events 1 from 80")
+		_ = stream.CloseSend()
+	})
+}
+
 // Two requests with one seq are two requests.
 func TestTreeRequestsWithOneSeq(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -99,11 +99,13 @@ func (w *writer) takeTree(part *treePart, told uint64, bytes int) (uint64, int) 
 	return told, bytes
 }
 
-// add adds an item to the batch. Events join those before them.
+// add adds an item to the batch. Events join those before them, unless their stamps would fall: a client refuses such a
+// message, and its stream.
 func (t *treeWriter) add(o outgoing) {
-	if n := len(t.batch); n > 0 && o.message.GetEvents() != nil {
-		if former := t.batch[n-1].message.GetEvents(); former != nil {
-			former.Events = append(former.Events, o.message.GetEvents().GetEvents()...)
+	if n, more := len(t.batch), o.message.GetEvents().GetEvents(); n > 0 && len(more) > 0 {
+		former := t.batch[n-1].message.GetEvents()
+		if old := former.GetEvents(); len(old) > 0 && old[len(old)-1].GetStamp() <= more[0].GetStamp() {
+			former.Events = append(old, more...)
 			t.batch[n-1].bytes += o.bytes
 			return
 		}
