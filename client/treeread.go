@@ -1,9 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"unicode/utf8"
 
 	"holdfast/session"
 	"holdfast/tree"
@@ -222,6 +224,9 @@ func (t *Tree) query(ctx context.Context, q tree.Query, o []ReadOption) (tree.An
 	if q.PageSize < 0 || q.PageSize > tree.MaxPage {
 		return tree.Answer{}, &session.FieldError{Field: "page_size", Limit: fmt.Sprintf("0 to %d", tree.MaxPage)}
 	}
+	if err := cmp.Or(textGiven("after", q.After), textGiven("prefix", q.Path)); err != nil {
+		return tree.Answer{}, err
+	}
 	if with.once != nil && q.WatchKind() == 0 {
 		return tree.Answer{}, &session.FieldError{Field: "watch", Limit: "not set with this read"}
 	}
@@ -235,4 +240,13 @@ func (t *Tree) query(ctx context.Context, q tree.Query, o []ReadOption) (tree.An
 		return tree.Answer{}, err
 	}
 	return l.read(ctx, t, q, with.once)
+}
+
+// textGiven refuses text that is no UTF-8. No message can hold it: a stream that is to send one ends, and the next
+// stream has to send it again.
+func textGiven(field, text string) error {
+	if !utf8.ValidString(text) {
+		return &session.FieldError{Field: field, Limit: "text in UTF-8"}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -257,6 +258,9 @@ func (t *Tree) fullOp(op tree.Op) (full tree.Op, err error) {
 		if op.Sequential {
 			path = t.fullPrefix
 		}
+		if err = listGiven(op.ACL); err != nil {
+			return op, err
+		}
 		op.Path, err = path(op.Path)
 		return op, err
 	case tree.Set:
@@ -269,6 +273,9 @@ func (t *Tree) fullOp(op tree.Op) (full tree.Op, err error) {
 		op.Path, err = t.full(op.Path)
 		return op, err
 	case tree.SetACL:
+		if err = listGiven(op.ACL); err != nil {
+			return op, err
+		}
 		op.Path, err = t.full(op.Path)
 		return op, err
 	case tree.Check:
@@ -277,4 +284,15 @@ func (t *Tree) fullOp(op tree.Op) (full tree.Op, err error) {
 	default:
 		return nil, &session.FieldError{Field: "op", Limit: fmt.Sprintf("an operation of package tree, not %T", op)}
 	}
+}
+
+// listGiven refuses an access list with text that is no UTF-8.
+func listGiven(acl tree.ACL) error {
+	for i, g := range acl {
+		field := fmt.Sprintf("acl[%d].", i)
+		if err := cmp.Or(textGiven(field+"scheme", g.Scheme), textGiven(field+"id", g.ID)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
