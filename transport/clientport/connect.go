@@ -23,7 +23,8 @@ type connectStream interface {
 	Context() context.Context
 	// SendMsg sends a [port.Appender].
 	SendMsg(m any) error
-	Recv() (*holdfastv1.ClientMessage, error)
+	// RecvMsg receives a [holdfastv1.ClientMessage]. One that is too large is there beside the error.
+	RecvMsg(m any) error
 }
 
 // Connect serves the connection of one client process.
@@ -99,6 +100,8 @@ type connection struct {
 	shortest shortest
 	presence presence
 	tree     treeSlot
+	// large is why the message that the stream's reader has is too large; nil if it is not. The reader alone uses it.
+	large error
 	// promised is how long the answer to the newest touch of all sessions promised them to live, zero for no promise. The
 	// stream's reader alone uses it.
 	promised time.Time
@@ -213,8 +216,9 @@ func (c *connection) overflown(why error) error {
 // read serves the client's messages until the stream ends.
 func (c *connection) read(ctx context.Context, stream connectStream) error {
 	for {
-		m, err := stream.Recv()
-		if err != nil {
+		m := new(holdfastv1.ClientMessage)
+		err := stream.RecvMsg(m)
+		if c.large = largeWrite(m, err); err != nil && c.large == nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {

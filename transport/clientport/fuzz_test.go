@@ -30,13 +30,13 @@ func (s *oneMessage) SendMsg(m any) error {
 	return nil
 }
 
-func (s *oneMessage) Recv() (*holdfastv1.ClientMessage, error) {
+func (s *oneMessage) RecvMsg(m any) error {
 	if len(s.in) == 0 {
-		return nil, io.EOF
+		return io.EOF
 	}
-	m := s.in[0]
+	proto.Merge(m.(proto.Message), s.in[0])
 	s.in = s.in[1:]
-	return m, nil
+	return nil
 }
 
 // due returns the seqs of the answers that a message gets: one for each request of a batch, and one without a seq for a

@@ -139,6 +139,9 @@ func (c *connection) startTree(ctx context.Context, m *holdfastv1.ClientMessage)
 func (c *connection) treeWrite(ctx context.Context, part *treePart, key uint64, p *holdfastv1.Write) error {
 	w, err := wire.WriteFrom(p, part.principals)
 	if err == nil {
+		err = c.large
+	}
+	if err == nil {
 		err = c.server.gate.Admit(time.Now(), gate.Writes, 1, gate.Caller{}) // a budget of the node alone
 	}
 	if err == nil {
@@ -146,6 +149,17 @@ func (c *connection) treeWrite(ctx context.Context, part *treePart, key uint64, 
 		err = part.conn.Write(session.TreeWrite{Key: key, Write: w, Trace: session.TraceOf(ctx)})
 	}
 	return part.inTurn(key, p.GetSessionId(), p.GetNumber(), err)
+}
+
+// largeWrite returns why a write is refused that has come, and is larger than a message may be; nil for anything else.
+// It is wrong, and refused in its turn (X8): then its caller hears of it. If the stream ended, as it does for other
+// messages, the client would send the write again on the next stream, and on each one after that.
+func largeWrite(m *holdfastv1.ClientMessage, why error) error {
+	limit, ok := errors.AsType[*session.LimitError](why)
+	if !ok || m.GetWrite() == nil {
+		return nil
+	}
+	return &session.FieldError{Field: "message", Limit: "within " + limit.Name + ", " + limit.Limit}
 }
 
 func (c *connection) treeRead(part *treePart, key uint64, p *holdfastv1.TreeRead) error {

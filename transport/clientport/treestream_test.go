@@ -196,6 +196,35 @@ func TestEventsWhoseStampsFall(t *testing.T) {
 	})
 }
 
+// A write that is larger than a message may be is refused in its turn, and its stream goes on. The largest transaction
+// is such a write: on the wire it takes some bytes more than its limit counts.
+func TestWritesThatAreTooLarge(t *testing.T) {
+	set := tree.Set{Path: "/a", Version: tree.Any}
+	set.Data = make([]byte, tree.MaxRequest-tree.Transaction{Then: []tree.Op{set}}.Size())
+	largest := tree.NumberedWrite{Session: 7, Attachment: 1, Number: 3}
+	largest.Transaction.Then = []tree.Op{set}
+	if err := largest.Check(); err != nil {
+		t.Fatal(err)
+	}
+	bubble.Test(t, func(t *testing.T) {
+		service := &fakeService{}
+		newest := withTree(service, answeringTree)
+		_, network, stop := clientPort(t, Config{}, service)
+		defer stop()
+		stream := connected(t, network)
+		send(t, stream, &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Write{
+			Write: wire.WriteProto(2, largest),
+		}}, writeMessage(3, 7, 3))
+		wantTexts(t, stream, "failed 2: REASON_INVALID_ARGUMENT message", "written 3 at 327680")
+		if asked := newest().requests(); !reflect.DeepEqual(kinds(asked), []string{
+			"clientport.refusal", "session.TreeWrite",
+		}) || asked[0].(refusal).number != 3 {
+			t.Errorf("the node was asked %v", asked)
+		}
+		_ = stream.CloseSend()
+	})
+}
+
 // Two requests with one seq are two requests.
 func TestTreeRequestsWithOneSeq(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
