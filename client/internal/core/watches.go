@@ -245,6 +245,10 @@ func (q *requests) tendWatches() {
 	}
 }
 
+// maxWatchBytes is about what the paths of a question have at most: the longest ones of [tree.MaxWatches] are more than
+// a node takes in one message, and it would end each stream that brings them.
+const maxWatchBytes = 256 << 10
+
 // next takes the next question out of the queue: first watches that are owed something, and others when none is. It
 // returns nil when there is none, or while the answer about those that are owed something is awaited.
 func (w *watches) next() *watchBody {
@@ -260,9 +264,11 @@ func (w *watches) next() *watchBody {
 	if b.owed {
 		w.back = b
 	}
+	bytes := 0
 	w.queue = slices.DeleteFunc(w.queue, func(e *watched) bool {
-		taken := e.owed == b.owed && len(b.entries) < tree.MaxWatches
+		taken := e.owed == b.owed && len(b.entries) < tree.MaxWatches && bytes < maxWatchBytes
 		if taken {
+			bytes += len(e.spec.Path)
 			b.entries = append(b.entries, e)
 			e.queued, e.asking, e.mixed = false, true, w.live
 		}
