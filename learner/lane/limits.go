@@ -47,7 +47,9 @@ func (q *Queued) Taken() int { return int(q.taken.Load()) }
 func (q *Queued) take(bytes int) error {
 	if q.taken.Add(int64(bytes)) > q.limit {
 		q.taken.Add(int64(-bytes))
-		return limitError("node_queued_bytes", int(q.limit), "bytes")
+		return &session.LimitError{ // it passes: without a time to come again, clients would end what asks, a watch too
+			Name: "node_queued_bytes", Limit: fmt.Sprintf("%d bytes", q.limit), RetryAfter: session.BusyRetryAfter,
+		}
 	}
 	return nil
 }

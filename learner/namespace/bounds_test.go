@@ -86,7 +86,12 @@ func TestG8RequestsOfTheNode(t *testing.T) {
 		big(c, 1)
 		a.hears()
 		b.hears()
-		c.hears("read 1: node_queued_bytes")
+		told, _ := c.conn.Next(time.Now())
+		limit, ok := errors.AsType[*session.LimitError](told.Answer.Err)
+		if !ok || limit.Name != "node_queued_bytes" || limit.RetryAfter != session.BusyRetryAfter {
+			w.Errorf("the third hears %+v, want to come again", told.Answer.Err)
+		}
+		c.hears()
 		close(asked)
 		a.hears(read(1, w.index))
 		b.hears(read(1, w.index))
