@@ -103,14 +103,14 @@ func (r *remover) below(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	var leaves tree.Transaction
+	var leaves []tree.Op
 	var large []string
 	for _, child := range page.Children {
 		full := tree.Join(path, child.Name)
 		if child.Hidden || child.Stat.Children > 0 {
 			large = append(large, full)
 		} else {
-			leaves.Then = append(leaves.Then, tree.Delete{Path: full, Version: tree.Any})
+			leaves = append(leaves, tree.Delete{Path: full, Version: tree.Any})
 		}
 	}
 	left, err := r.leaves(ctx, leaves)
@@ -126,23 +126,30 @@ func (r *remover) below(ctx context.Context, path string) error {
 	return nil
 }
 
-// leaves removes entries without children at once. If another client changes them too, it returns those that are left.
-func (r *remover) leaves(ctx context.Context, x tree.Transaction) (left []string, err error) {
-	if len(x.Then) == 0 {
-		return nil, nil
-	}
-	done, err := limited(ctx, r.cli.target, func(ctx context.Context) (client.Transacted, error) {
-		return r.tree.Transact(ctx, x)
-	})
-	switch {
-	case err == nil:
-		r.count(len(x.Then), done.Stamp)
-		return nil, nil
-	case !isRefused(err, tree.NoNode) && !isRefused(err, tree.NotEmpty):
-		return nil, err
-	}
-	for _, op := range x.Then {
-		left = append(left, op.Target())
+// leaves removes entries without children, as many at once as their paths let a transaction hold. If another client
+// changes them too, it returns those that are left.
+func (r *remover) leaves(ctx context.Context, all []tree.Op) (left []string, err error) {
+	for len(all) > 0 {
+		n, bytes := 0, 0
+		for n < len(all) && bytes < tree.MaxRequest/2 { // and one path more: below the limit of a transaction
+			bytes += len(all[n].Target())
+			n++
+		}
+		some := tree.Transaction{Then: all[:n]}
+		all = all[n:]
+		done, err := limited(ctx, r.cli.target, func(ctx context.Context) (client.Transacted, error) {
+			return r.tree.Transact(ctx, some)
+		})
+		switch {
+		case err == nil:
+			r.count(n, done.Stamp)
+			continue
+		case !isRefused(err, tree.NoNode) && !isRefused(err, tree.NotEmpty):
+			return nil, err
+		}
+		for _, op := range some.Then {
+			left = append(left, op.Target())
+		}
 	}
 	return left, nil
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/client"
 	"holdfast/tree"
@@ -117,6 +118,32 @@ func TestRemovesMoreThanFitsAtOnce(t *testing.T) {
 	}
 	wantOutput(t, succeed(t, "rm", "-r", "/big", "--call-timeout", "30s"),
 		fmt.Sprintf("removed %d entries", parents*(each+1)+1))
+}
+
+// A page of entries with long paths is more than a transaction may hold.
+func TestRemovesLongPaths(t *testing.T) {
+	c := startTree(t)
+	_, tr := heldTree(t, c)
+	parent := "/" + strings.Repeat("x", 1100)
+	create := tree.Transaction{Then: []tree.Op{tree.Create{Path: parent, Kind: tree.Persistent}}}
+	for i := range tree.MaxPage {
+		one := tree.Create{Path: fmt.Sprintf("%s/%d", parent, i), Kind: tree.Persistent}
+		if create.Then = append(create.Then, one); len(create.Then) < tree.MaxPage/2 {
+			continue
+		}
+		if _, err := tr.Transact(t.Context(), create); err != nil {
+			t.Fatal(err)
+		}
+		create.Then = nil
+	}
+	if _, err := tr.Transact(t.Context(), create); err != nil {
+		t.Fatal(err)
+	}
+	cli := &treeCommands{&cli{target: &target{timeout: time.Minute}, out: &printer{stderr: io.Discard}}}
+	r := remover{cli: cli, tree: tr, told: time.Now()}
+	if err := r.below(t.Context(), parent); err != nil || r.removed != tree.MaxPage {
+		t.Errorf("removed %d entries: %v", r.removed, err)
+	}
 }
 
 // lines runs a command that goes on until stop. It returns its lines one by one.
