@@ -12,8 +12,12 @@ import (
 // cluster, and of two entries one may be newer than the other. See [Mirror.Wait]. Safe for concurrent use.
 type Mirror struct{ copied *mirrored }
 
-// Mirror returns a mirror of path, once it has all that is there. The entry need not exist. Entries that the client may
-// not read are missing from it. Call [Mirror.Close] at the end. ctx bounds the first filling alone.
+// Mirror returns a mirror of path, once it has all that is there. The entry need not exist. Call [Mirror.Close] at the
+// end. ctx bounds the first filling alone.
+//
+// Entries that the client may not read are missing from it. Nobody is told when an access list changes: an entry that
+// becomes readable shows with its next change, and one that is hidden from then on stays as it was, even when it is
+// gone, until the mirror has lost events and reads everything anew.
 func (t *Tree) Mirror(ctx context.Context, path string) (*Mirror, error) {
 	m, err := t.mirror(ctx, path)
 	if err != nil {
@@ -22,8 +26,7 @@ func (t *Tree) Mirror(ctx context.Context, path string) (*Mirror, error) {
 	return &Mirror{m}, nil
 }
 
-// Get returns an entry, and whether there is one. Its Stamp is that of the newest change of the mirror. Its Data must
-// not be changed.
+// Get returns an entry, and whether there is one. Its Stamp is [Mirror.Stamp]. Its Data must not be changed.
 func (m *Mirror) Get(path string) (Entry, bool) { return m.copied.get(path) }
 
 // List returns the names of an entry's children in their order.
@@ -33,7 +36,8 @@ func (m *Mirror) List(path string) []string { return m.copied.list(path) }
 // state of the mirror.
 func (m *Mirror) Walk(path string) iter.Seq2[string, Entry] { return m.copied.walk(path) }
 
-// Stamp returns the stamp up to which the mirror shows all changes.
+// Stamp returns the stamp up to which the mirror is known to show all changes. It rises with [Mirror.Wait], and when
+// everything was read anew: a change that the mirror shows does not say that it shows all before it.
 func (m *Mirror) Stamp() tree.Stamp { return m.copied.stamp() }
 
 // Wait returns once the mirror shows all changes up to a stamp: of a write of this client, or one that another process
