@@ -74,17 +74,28 @@ has "sequential", "parents", "container", "ttl" and "acl" of create, and the ope
 	return c.ofTree(cmd)
 }
 
+// maxText bounds the text of a transaction: as base64 or with escapes, what a write may hold takes up to six times as
+// much.
+const maxText = 8 * tree.MaxRequest
+
 // textGiven reads a file, or with - the standard input.
 func textGiven(name string, stdin io.Reader) ([]byte, error) {
+	from := stdin
 	if name == "-" {
-		return readData("standard input", stdin)
+		name = "standard input"
+	} else {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		defer func() { _ = file.Close() }() // it is open for reading only
+		from = file
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, usageError{err}
+	text, err := readUpTo(maxText, name, from)
+	if err == nil && len(text) > maxText {
+		err = usage("%s has more than %d bytes: no transaction needs as many", name, maxText)
 	}
-	defer func() { _ = file.Close() }() // it is open for reading only
-	return readData(name, file)
+	return text, err
 }
 
 // outcomeView is what became of a transaction, in JSON.

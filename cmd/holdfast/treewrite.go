@@ -72,12 +72,18 @@ func dataGiven(argument string, stdin io.Reader) ([]byte, error) {
 
 // readData reads all of r, which has the name.
 func readData(name string, r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxData+1))
-	switch {
-	case err != nil:
+	data, err := readUpTo(maxData, name, r)
+	if err == nil && len(data) > maxData {
+		err = usage("%s has more than %d bytes, which is the limit of a write", name, maxData)
+	}
+	return data, err
+}
+
+// readUpTo reads all of r, which has the name, or one byte more than most.
+func readUpTo(most int64, name string, r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err != nil {
 		return nil, usage("read %s: %w", name, err)
-	case len(data) > maxData:
-		return nil, usage("%s has more than %d bytes, which is the limit of a write", name, maxData)
 	}
 	return data, nil
 }

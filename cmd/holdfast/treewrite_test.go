@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -77,6 +79,32 @@ func TestTransactionsOfFiles(t *testing.T) {
 	}
 	if code, _, stderr := execute(t, text, "txn", "-"); code != exitFailed || !strings.Contains(stderr, "BAD_VERSION") {
 		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
+// The text of a transaction may be longer than what the transaction holds.
+func TestTextOfALargeTransaction(t *testing.T) {
+	data := make([]byte, tree.MaxRequest-1000)
+	for form, given := range map[string]string{
+		"base64":  `{"then": [{"op": "set", "path": "/a", "data": "` + base64.StdEncoding.EncodeToString(data) + `"}]}`,
+		"escapes": `set /a "` + strings.Repeat(`\x00`, len(data)) + `"`,
+	} {
+		text, err := textGiven("-", strings.NewReader(given))
+		if err != nil {
+			t.Errorf("%s: %v", form, err)
+			continue
+		}
+		parse := parseTransaction
+		if text[0] == '{' {
+			parse = parseJSONTransaction
+		}
+		x, err := parse(string(text))
+		if set, ok := x.Then[0].(tree.Set); err != nil || !ok || !bytes.Equal(set.Data, data) {
+			t.Errorf("%s: %v", form, err)
+		}
+	}
+	if _, err := textGiven("-", strings.NewReader(strings.Repeat(" ", maxText+1))); err == nil {
+		t.Error("a text without an end was read")
 	}
 }
 
