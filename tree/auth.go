@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -12,17 +13,18 @@ import (
 // the log (P1): no entry has it.
 const Auth = "auth"
 
-// Expand returns the list with each grant of the scheme [Auth] replaced by one to each of the principals: those with
-// passwords and certificates, because everybody may connect from an address. The error is a [FieldError] when there are
-// none. A list without such grants is returned as it is.
+// Expand returns the list as an entry may have it: with each grant of the scheme [Auth] replaced by one to each of the
+// principals, namely those with passwords and certificates, because everybody may connect from an address; and with
+// each address as principals have it, because the state compares texts. The error is a [FieldError] when there are none
+// to replace a grant. A list that stays as it is, is returned itself.
 func (a ACL) Expand(principals []Principal) (ACL, error) {
-	if !slices.ContainsFunc(a, func(g Grant) bool { return g.Scheme == Auth }) {
+	if !slices.ContainsFunc(a, func(g Grant) bool { return g.Scheme == Auth || g != g.plain() }) {
 		return a, nil
 	}
 	expanded := make(ACL, 0, len(a)+len(principals))
 	for i, g := range a {
 		if g.Scheme != Auth {
-			expanded = append(expanded, g)
+			expanded = append(expanded, g.plain())
 			continue
 		}
 		before := len(expanded)
@@ -36,6 +38,18 @@ func (a ACL) Expand(principals []Principal) (ACL, error) {
 		}
 	}
 	return expanded, nil
+}
+
+// plain returns the grant with its address in the form that a principal has: 2001:db8::1 for 2001:DB8:0::1, and no
+// version 4 within version 6.
+func (g Grant) plain() Grant {
+	if g.Scheme != IP {
+		return g
+	}
+	if address, err := netip.ParseAddr(g.ID); err == nil {
+		g.ID = address.Unmap().WithZone("").String()
+	}
+	return g
 }
 
 // DigestOf returns the id of the scheme [Digest] that a NAME:PASSWORD has, as in ZooKeeper: NAME:HASH, the hash being
