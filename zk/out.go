@@ -53,6 +53,10 @@ type out struct {
 	told tree.Stamp
 	// ends says that the reply of a closeSession is in what is sent.
 	ends bool
+	// missed says that events were lost while the client brings its watches back. If they were so before, as the answer
+	// says, its lasting watches hear nothing of them (Z7): they would be as lost for the client's next connection, so that
+	// one that ended now would end again and again.
+	missed bool
 	// closing says that the client closes its session: the answer to that ends the connection, not the session's end.
 	closing atomic.Bool
 	// gone says that this close has ended the session: it cannot expire any more, so nothing waits for a touch (Z5). No
@@ -264,8 +268,15 @@ func (o *out) gather() error {
 func (o *out) tell(t *session.TreeTold) error {
 	switch {
 	case t.Lost:
-		return errLost // the client's watches are told anew when it comes back (V6)
+		if o.missed = o.conn.line.returning(); !o.missed {
+			return errLost // the client's watches are told anew when it comes back (V6)
+		}
+		return nil
 	case t.Answer != nil:
+		if o.missed && !t.Answer.Lost {
+			return errLost
+		}
+		o.missed = false
 		reply, err := o.conn.line.answered(t.Answer)
 		if reply != nil {
 			o.count()

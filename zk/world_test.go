@@ -31,12 +31,22 @@ func run(t *testing.T, f func(c *world)) {
 // runWith is run with other settings.
 func runWith(t *testing.T, change func(cfg *config.Config), f func(c *world)) {
 	t.Helper()
-	whole.RunWith(t, func(cfg *config.Config) {
-		change(cfg)
+	runSetup(t, whole.Setup{Change: change}, f)
+}
+
+// runSetup is run with nodes of a setup.
+func runSetup(t *testing.T, setup whole.Setup, f func(c *world)) {
+	t.Helper()
+	change := setup.Change
+	setup.Change = func(cfg *config.Config) {
+		if change != nil {
+			change(cfg)
+		}
 		cfg.Listen.ZooKeeper = ":7404"
 		cfg.Tree.Super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" // super:test
 		cfg.ZooKeeper.Words = "srvr,ruok,mntr,stat,cons,conf,dump,envi,isro,wchs"
-	}, func(c *whole.Cluster) {
+	}
+	whole.RunSetup(t, setup, func(c *whole.Cluster) {
 		w := &world{Cluster: c}
 		defer func() { // while the nodes serve
 			for _, end := range w.ends {

@@ -20,6 +20,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"holdfast/client"
+	"holdfast/learner"
 	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
@@ -48,6 +49,8 @@ type Setup struct {
 	Spans func(of session.Node) sdktrace.SpanExporter
 	// Log gets the log of all nodes, at the level trace.
 	Log io.Writer
+	// Telling bounds what each node keeps to tell watches.
+	Telling learner.Telling
 }
 
 // logger returns the logger of a node.
@@ -105,7 +108,7 @@ func (c *Cluster) start(ctx context.Context, nodes *sync.WaitGroup) (ready []<-c
 		if c.Setup.Change != nil {
 			c.Setup.Change(&cfg)
 		}
-		o := node.Options{Logger: c.Setup.logger(name), Network: c.Host(name), Version: "test"}
+		o := node.Options{Logger: c.Setup.logger(name), Network: c.Host(name), Version: "test", Telling: c.Setup.Telling}
 		if c.Setup.Spans != nil {
 			o.Spans = c.Setup.Spans(cfg.Node)
 		}
