@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	zookeeper "github.com/go-zookeeper/zk"
+
 	"holdfast/client"
 	"holdfast/learner"
 	"holdfast/test/whole"
@@ -46,6 +48,43 @@ func TestWatchesBeyondTheRing(t *testing.T) {
 		create("/told")
 		if h := hears(t, n); h.xid != jute.EventXid {
 			t.Errorf("heard %+v, want an event", h)
+		}
+	})
+}
+
+// TestAWatchOfWhatMayNotBeRead: exists tells of an entry that its client may not read, and so leaves a watch. It hears
+// of the first change that it may read.
+func TestAWatchOfWhatMayNotBeRead(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second, "n1:7404")
+		w, events := dial(t, c, "w", 10*time.Second, "n1:7404")
+		await(t, events, zookeeper.StateHasSession)
+		if err := z.AddAuth("digest", []byte("ann:secret")); err != nil {
+			t.Fatal(err)
+		}
+		must[string](t)(z.Create("/hers", nil, 0, zookeeper.DigestACL(zookeeper.PermAll, "ann", "secret")))
+		must[string](t)(w.Sync("/"))
+		there, _, changed, err := w.ExistsW("/hers")
+		if !there || err != nil {
+			t.Fatal(there, err)
+		}
+		must[*zookeeper.Stat](t)(z.Set("/hers", []byte("hidden"), -1))
+		must[*zookeeper.Stat](t)(z.SetACL("/hers", open, -1))
+		must[string](t)(w.Sync("/"))
+		select {
+		case e := <-changed:
+			t.Fatalf("heard %+v of what it may not read", e)
+		default:
+		}
+		must[*zookeeper.Stat](t)(z.Set("/hers", []byte("shown"), -1))
+		select {
+		case e := <-changed:
+			if e.Type != zookeeper.EventNodeDataChanged || e.Path != "/hers" {
+				t.Errorf("%+v", e)
+			}
+		case <-time.After(5 * time.Second):
+			t.Error("the watch heard nothing")
 		}
 	})
 }

@@ -219,7 +219,8 @@ func (l *Lane) mayServe(p *Pending) error {
 }
 
 // register registers the watch of a read as of the lane's tree. A read of an entry that does not exist, or that may not
-// be read, watches nothing, but for one that asks whether the entry exists (V4).
+// be read, watches nothing, but for one that asks whether the entry exists (V4). If that one is answered for an entry
+// that may not be read, its client waits for an event: of the first change that it may read.
 func (l *Lane) register(p *Pending, exists bool) error {
 	kind := p.query.WatchKind()
 	if !p.query.Watch || kind == 0 {
@@ -227,7 +228,7 @@ func (l *Lane) register(p *Pending, exists bool) error {
 	}
 	readable := l.shown.Root.Effective(p.query.Path).Grants(tree.Read, p.conn.principals)
 	switch {
-	case !exists && kind != tree.WatchExists, exists && !readable:
+	case !exists && kind != tree.WatchExists, exists && !readable && !p.query.Unguarded:
 		return nil
 	case exists && kind == tree.WatchExists:
 		kind = tree.WatchData
