@@ -2,6 +2,7 @@ package zk_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,51 @@ func TestWatchesBeyondTheRing(t *testing.T) {
 		create("/told")
 		if h := hears(t, n); h.xid != jute.EventXid {
 			t.Errorf("heard %+v, want an event", h)
+		}
+	})
+}
+
+// TestVainWatches: a client brings back watches that never fire, since its reads were answered: of the members, which
+// are made at the read, and of a path that no entry can have. They cost it nothing.
+func TestVainWatches(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		c.Session(sdk(t, c, "sdk"), 10*time.Second)
+		n, id, password := comes(c, "n1", 0, nil)
+		watched := func(xid int32, op jute.Op, path string) heard {
+			asks(t, n, xid, op, func(e *jute.Encoder) {
+				e.String(path)
+				e.Bool(true)
+			})
+			return hears(t, n)
+		}
+		impossible := "/" + strings.Repeat("x", 5000)
+		if h := watched(1, jute.GetData, "/zookeeper/config"); h.code != jute.OK {
+			t.Fatalf("%+v", h)
+		}
+		newest := watched(2, jute.Exists, impossible)
+		if newest.code != jute.NoNode {
+			t.Fatalf("%+v", newest)
+		}
+		_ = n.Close()
+		n, _, _ = comes(c, "n2", id, password)
+		asks(t, n, jute.WatchesXid, jute.SetWatches, func(e *jute.Encoder) {
+			e.Long(newest.zxid)
+			e.Strings([]string{"/zookeeper/config"})
+			e.Strings([]string{impossible, "/soon"})
+			e.Strings(nil)
+		})
+		if h := hears(t, n); h.xid != jute.WatchesXid || h.code != jute.OK {
+			t.Errorf("bringing the watches back was answered by %+v", h)
+		}
+		asks(t, n, 3, jute.Create, func(e *jute.Encoder) {
+			e.String("/soon")
+			e.Buffer(nil)
+			e.ACLs([]jute.ACL{{Perms: 31, Scheme: "world", ID: "anyone"}})
+			e.Int(jute.Persistent)
+		})
+		if h := hears(t, n); h.xid != jute.EventXid {
+			t.Errorf("heard %+v, want the event of the watch that can fire", h)
 		}
 	})
 }

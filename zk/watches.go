@@ -31,6 +31,9 @@ func prepareSetWatches(c *conn, r *request) {
 		{b.Recursive, tree.WatchRecursive},
 	} {
 		for _, path := range of.paths {
+			if isVain(path, of.kind) {
+				continue
+			}
 			if tree.CheckPath(path) != nil {
 				c.refuse(r, jute.BadArguments)
 				return
@@ -49,6 +52,13 @@ func prepareSetWatches(c *conn, r *request) {
 		additions = []tree.Addition{{Watches: once, Since: 1}, {Watches: lasting}}
 	}
 	c.addWatches(r, additions, func(*jute.Encoder) {})
+}
+
+// isVain reports whether a client has a watch that never fires, since what it has asked was answered: whether there is
+// an entry of a path that none can have, or what is read of an entry that is made at the read (Z8). The client's other
+// watches are not refused for it, and it does not hear that an entry is gone which never was in the tree.
+func isVain(path string, kind tree.WatchKind) bool {
+	return kind == tree.WatchExists && tree.CheckPath(path) != nil || kind.OneShot() && path == configPath
 }
 
 // prepareAddWatch adds a lasting watch.
