@@ -72,6 +72,9 @@ func grant(ctx context.Context, c *conn, r jute.ConnectRequest) (session.Grant, 
 	ask := func() (session.Grant, error) { return c.resume(ctx, r) }
 	if r.SessionID == 0 {
 		o := opening(c, r)
+		if o.Local && c.server.service.State().Index < seenOf(r) { // which no entry of its own tells, and no leader mends
+			return session.Grant{}, session.ErrLagging
+		}
 		ask = func() (session.Grant, error) { return c.link.Open(ctx, o) }
 	}
 	until := time.Now().Add(min(electionWait, time.Duration(max(r.Timeout, 0))*time.Millisecond/electionPart))
@@ -156,7 +159,7 @@ func (c *conn) resume(ctx context.Context, r jute.ConnectRequest) (session.Grant
 	if copy(t.Credential[:], r.Password) != len(t.Credential) || len(r.Password) != len(t.Credential) {
 		return session.Grant{}, session.ErrBadCredential
 	}
-	seen := tree.Stamp(max(r.LastZxidSeen, 0)).Index() //nolint:gosec // not negative
+	seen := seenOf(r)
 	for attempt := uint64(1); ; attempt++ {
 		found, err := c.server.service.Find(ctx, t.ID, session.ReadOptions{Seen: seen})
 		if err != nil {
@@ -176,6 +179,11 @@ func (c *conn) resume(ctx context.Context, r jute.ConnectRequest) (session.Grant
 			return session.Grant{}, err
 		}
 	}
+}
+
+// seenOf returns the index that the client has seen.
+func seenOf(r jute.ConnectRequest) uint64 {
+	return tree.Stamp(max(r.LastZxidSeen, 0)).Index() //nolint:gosec // not negative
 }
 
 // elsewhere says of a session that is not found whether it may be another node's local session. A session of the

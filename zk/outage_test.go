@@ -2,8 +2,10 @@ package zk_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -19,14 +21,22 @@ type entry struct {
 	readOnly bool
 }
 
-// entersReadOnly asks a node for a session, or for a former one, as a client that takes a read-only one too. Without an
-// answer it returns nothing.
-func entersReadOnly(c *world, node string, id session.ID, password []byte) (e entry) {
+// comesReadOnly connects as a client that takes a read-only session too, and has seen a zxid.
+func comesReadOnly(c *world, node string, id session.ID, password []byte, zxid uint64) net.Conn {
 	c.T.Helper()
 	conn := knock(c, node+":7404")
 	request := append(connecting(id, password), 1)
 	binary.BigEndian.PutUint32(request, uint32(len(request)-4))
+	binary.BigEndian.PutUint64(request[4+4:], zxid)
 	_, _ = conn.Write(request)
+	return conn
+}
+
+// entersReadOnly asks a node for a session, or for a former one, as a client that takes a read-only one too. Without an
+// answer it returns nothing.
+func entersReadOnly(c *world, node string, id session.ID, password []byte) (e entry) {
+	c.T.Helper()
+	conn := comesReadOnly(c, node, id, password, 0)
 	answer := make([]byte, 4+37)
 	if _, err := io.ReadFull(conn, answer); err != nil {
 		return e
@@ -71,4 +81,28 @@ func TestLocalSessionsAfterAnOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReadOnlyNodesShowNothingOlder: a client that has seen more than a read-only node has is sent on (H-13). Those
+// nodes do not hear from each other, so that it would go back in time.
+func TestReadOnlyNodesShowNothingOlder(t *testing.T) {
+	runWith(t, func(cfg *config.Config) { cfg.Sessions.Local, cfg.ReadOnly = true, true }, func(c *world) {
+		t := c.T
+		served(t, c, "z", 10*time.Second)
+		defer c.Apart()()
+		for end := time.Now().Add(2 * time.Minute); entersReadOnly(c, "n1", 0, nil).id == 0; time.Sleep(time.Second) {
+			if time.Now().After(end) {
+				t.Fatal("no session is given")
+			}
+		}
+		ahead := comesReadOnly(c, "n1", 0, nil, 1_000_000<<16)
+		_ = ahead.SetReadDeadline(time.Now().Add(time.Second))
+		if n, err := ahead.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+			t.Errorf("a client that is ahead got %d bytes, %v: want the end of its connection", n, err)
+		}
+		level := comesReadOnly(c, "n1", 0, nil, 1<<16)
+		if got, err := io.ReadFull(level, make([]byte, 4+37)); err != nil {
+			t.Errorf("a client that is not got %d bytes, %v", got, err)
+		}
+	})
 }
