@@ -47,14 +47,31 @@ func (f *frames) next(word func(head [headBytes]byte) bool) ([]byte, error) {
 	if n < 0 || n > jute.MaxFrame {
 		return nil, fmt.Errorf("%w: a frame of %d bytes: must be 0 to %d", errForeign, n, jute.MaxFrame)
 	}
-	frame := make([]byte, n)
-	if err := f.read(frame); err != nil {
+	frame, err := f.body(int(n))
+	if err != nil {
 		return nil, err
 	}
 	if f.at == f.end {
 		f.giveBack()
 	}
 	return frame, nil
+}
+
+// body reads the n bytes behind a head. It takes memory as they come: a length that nothing follows costs little,
+// however many connections say one.
+func (f *frames) body(n int) ([]byte, error) {
+	frame := make([]byte, min(n, readAhead))
+	for at := 0; ; {
+		if err := f.read(frame[at:]); err != nil {
+			return nil, err
+		}
+		if at = len(frame); at == n {
+			return frame, nil
+		}
+		more := make([]byte, min(n, 2*at))
+		copy(more, frame)
+		frame = more
+	}
 }
 
 // read fills p. The head of a frame is waited for without a buffer, and what is long is read into its place.
