@@ -39,7 +39,7 @@ type script struct {
 	code jute.Code
 }
 
-// noVersion is the version of no entry. Any negative version but -1 stands for it, as in ZooKeeper.
+// noVersion is the version of no entry.
 const noVersion = 1 << 62
 
 // add appends an operation. It reports whether another one may follow.
@@ -219,10 +219,11 @@ func (c *conn) opOf(r *jute.Request) (op, probe tree.Op, code jute.Code) {
 // named reports whether ZooKeeper looks for an entry of that path, though there can be none if the path is not valid.
 func named(path string) bool { return strings.Contains(path, "/") && !strings.Contains(path, "\x00") }
 
-// versionOf returns the version that is expected.
+// versionOf returns the version that is expected. A client is shown 32 bits of it, which are negative from 2^31 on, and
+// names those again. Without: no client changes an entry by its version any more once it has changed so often.
 func versionOf(v int32) int64 {
 	if v < tree.Any {
-		return noVersion
+		return int64(uint32(v)) //nolint:gosec // two's complement
 	}
 	return int64(v)
 }
