@@ -12,6 +12,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/transport/gate"
+	"holdfast/transport/secure"
 	"holdfast/tree"
 	"holdfast/zk/jute"
 )
@@ -28,6 +29,7 @@ func (c *conn) connect(r jute.ConnectRequest) error {
 	if err = c.caller.admit(c.server.cfg.Access, c.net); err != nil {
 		return err
 	}
+	c.out.plain = secure.Bare(c.net) != nil
 	c.instance = randomBits() // before the node can tell the connection anything
 	if c.link, err = c.server.service.Connect(c); err != nil {
 		return err

@@ -1,7 +1,9 @@
 package zk
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,8 +49,13 @@ type out struct {
 	idle          sync.Cond // of mu: writing has become false
 
 	// What follows belongs to the writer. unsent waits for a confirmed touch since blocked.
+	// The first at bytes of it were sent; the client took the newest at taken, zero while nothing is being sent.
 	unsent  []byte
+	at      int
 	blocked time.Time
+	taken   time.Time
+	// plain says that a write that was broken off can go on: with TLS it cannot. Set by the handshake.
+	plain bool
 	// told is the newest stamp that the client was told.
 	told tree.Stamp
 	// ends says that the reply of a closeSession is in what is sent.
@@ -195,6 +202,9 @@ func (o *out) step() (goes bool, err error) {
 		o.conn.server.confirm.add(o.conn, o.blocked)
 		return false, nil
 	}
+	if !o.blocked.IsZero() && !o.taken.IsZero() { // the client is not to blame for the wait
+		o.taken = o.taken.Add(time.Since(o.blocked))
+	}
 	o.blocked = time.Time{}
 	return true, o.send()
 }
@@ -214,18 +224,43 @@ func (o *out) fail(err error) {
 	o.conn.end(err)
 }
 
+// send sends a part of what is unsent. What the client does not take while a byte may be sent waits for a confirmation,
+// as later bytes do (Z5). Without: a write that waits for a slow client hands over bytes a third of the timeout later
+// than it may. A client that takes nothing for that long is given up; one that is slow is not (G9).
 func (o *out) send() error {
-	c := o.conn
-	if err := c.net.SetWriteDeadline(time.Now().Add(c.timeout / stuckPart)); err != nil {
+	c, now := o.conn, time.Now()
+	if o.taken.IsZero() {
+		o.taken = now
+	}
+	late := o.taken.Add(c.timeout / stuckPart)
+	until := late
+	if left := now.Add(c.tells() + time.Millisecond); o.plain && !o.ends && left.Before(late) {
+		until = left
+	}
+	if err := c.net.SetWriteDeadline(until); err != nil {
 		return err
 	}
-	_, err := c.net.Write(o.unsent)
-	c.server.stats.sent.Add(int64(len(o.unsent)))
-	o.figures.waits.Store(0)
-	if o.unsent = o.unsent[:0]; cap(o.unsent) > sendBytes || !c.busy() {
-		o.unsent = nil // an idle connection keeps no buffer (Z10)
+	n, err := c.net.Write(o.unsent[o.at:min(o.at+sendBytes, len(o.unsent))])
+	c.server.stats.sent.Add(int64(n))
+	if o.at += n; n > 0 {
+		o.taken = time.Now()
+	}
+	o.figures.waits.Store(int64(len(o.unsent) - o.at))
+	if errors.Is(err, os.ErrDeadlineExceeded) && until.Before(late) {
+		return nil // the next step looks whether it goes on
+	}
+	if err == nil && o.at == len(o.unsent) {
+		o.sent()
 	}
 	return err
+}
+
+// sent notes that nothing is unsent.
+func (o *out) sent() {
+	o.at, o.taken = 0, time.Time{}
+	if o.unsent = o.unsent[:0]; cap(o.unsent) > sendBytes || !o.conn.busy() {
+		o.unsent = nil // an idle connection keeps no buffer (Z10)
+	}
 }
 
 // busy reports whether requests are under way.
@@ -298,8 +333,14 @@ func (o *out) tell(t *session.TreeTold) error {
 
 // mayTell reports whether a byte may be sent now: the client, which gives its server up two thirds of P after the last
 // byte, then does so before its session can expire (Z5).
-func (c *conn) mayTell() bool {
-	return c.token.Local || c.out.gone.Load() || c.link.Promised(c.token.ID) >= c.period*2/3+c.timeout/100
+func (c *conn) mayTell() bool { return c.tells() >= 0 }
+
+// tells returns for how long from now a byte may be sent, negative if none may.
+func (c *conn) tells() time.Duration {
+	if c.token.Local || c.out.gone.Load() {
+		return c.timeout
+	}
+	return c.link.Promised(c.token.ID) - c.period*2/3 - c.timeout/100
 }
 
 // finishNow ends the connection with the reply that is being made: it is sent whatever the promise is (Z5).
