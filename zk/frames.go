@@ -108,16 +108,21 @@ func (f *frames) fill() error {
 	return err
 }
 
-// peek waits until something has come, and keeps it.
-func (f *frames) peek() error {
-	if f.at < f.end {
-		return nil
+// ahead keeps what comes, until nothing more does or the buffer is full: then it has no error.
+func (f *frames) ahead() error {
+	if f.lent == nil {
+		f.lent = readBuffers.Get().(*[readAhead]byte) //nolint:errcheck // the pool has nothing else
 	}
-	err := f.fill()
-	if err != nil {
-		f.giveBack()
+	for f.end < len(f.lent) {
+		n, err := f.from.Read(f.lent[f.end:])
+		if f.end += n; n == 0 && err != nil {
+			if f.at == f.end {
+				f.giveBack()
+			}
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // giveBack returns the buffer.

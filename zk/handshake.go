@@ -138,13 +138,13 @@ func opening(c *conn, r jute.ConnectRequest) session.OpenRequest {
 
 // attend cancels what is done for a client when the client goes away, until the returned function is called. Without, a
 // resume that was delayed on its way to the leader takes the session from a newer connection of its client (Z2). What
-// the client sends meanwhile is kept for the reader.
+// the client sends meanwhile is kept for the reader: the Java client on Netty sends its watches at once.
 func attend(c *conn, cancel func()) (done func()) {
 	read := make(chan struct{})
 	_ = c.net.SetReadDeadline(time.Time{})
 	go func() {
 		defer close(read)
-		if err := c.line.reads.peek(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := c.line.reads.ahead(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			cancel()
 		}
 	}()

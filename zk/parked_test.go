@@ -27,9 +27,7 @@ import (
 // bound is the time in which something must happen, or the test fails. It is no measure.
 const bound = 30 * time.Second
 
-// pulse is a ping, and pong is how long its answer is.
-var pulse = []byte{0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11}
-
+// pong is how long the answer to a ping is.
 const pong = 4 + 16
 
 // sockets is a node on sockets of this machine: those of a bubble cannot be parked.

@@ -60,9 +60,12 @@ func say(c *world, node, word string) string {
 	return string(answer)
 }
 
+// pulse is a ping.
+var pulse = []byte{0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11}
+
 // alive reports whether a connection answers a ping.
 func alive(n net.Conn) bool {
-	_, _ = n.Write([]byte{0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11})
+	_, _ = n.Write(pulse)
 	_ = n.SetReadDeadline(time.Now().Add(3 * time.Second))
 	_, err := io.ReadFull(n, make([]byte, 4+16))
 	return err == nil
@@ -176,6 +179,14 @@ func welcomed(c *world, node string) {
 // TestAConnectionThatItsClientHasLeft: a resume that was on its way when its client gave the connection up does not
 // take the session from the client's next one (Z2, M-10).
 func TestAConnectionThatItsClientHasLeft(t *testing.T) {
+	for name, more := range map[string][]byte{"at once": nil, "after a ping behind its connect": pulse} {
+		t.Run(name, func(t *testing.T) { leavesAConnection(t, more) })
+	}
+}
+
+// leavesAConnection plays a client that leaves a connection on which it has sent its connect, and more.
+func leavesAConnection(t *testing.T, more []byte) {
+	t.Helper()
 	run(t, func(c *world) {
 		t := c.T
 		served(t, c, "z", 10*time.Second)
@@ -192,7 +203,7 @@ func TestAConnectionThatItsClientHasLeft(t *testing.T) {
 		c.Slow(slow, leader, 50*time.Millisecond, 0)
 		c.Slow(leader, slow, 50*time.Millisecond, 0)
 		left := knock(c, slow+":7404")
-		_, _ = left.Write(connecting(id, password))
+		_, _ = left.Write(slices.Concat(connecting(id, password), more))
 		time.Sleep(20 * time.Millisecond)
 		_ = left.Close()
 		next := knock(c, leader+":7404")
