@@ -81,13 +81,13 @@ func (k *confirmer) round(of *conn) {
 	_ = pause(k.server.ctx, confirmPause)
 }
 
-// judge lets those go on whose session is safe again, and ends those that have waited too long.
+// judge lets those go on whose session is safe again, or has left them, and ends those that have waited too long.
 func (k *confirmer) judge(now time.Time) {
 	k.mu.Lock()
 	var safe, late []*conn
 	for c, since := range k.blocked {
 		switch {
-		case c.mayTell():
+		case c.mayTell(), c.out.left.Load():
 			safe = append(safe, c)
 			delete(k.blocked, c)
 		case now.Sub(since) > c.timeout/stuckPart || k.server.ctx.Err() != nil:

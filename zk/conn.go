@@ -174,17 +174,23 @@ func (c *conn) endAfter(why error) {
 	c.out.finish()
 }
 
-// Gone ends the connection: its session has ended. What waits for the client is sent before (Z6).
+// leave is endAfter, of a connection whose session has left it.
+func (c *conn) leave(why error) {
+	c.out.left.Store(true)
+	c.endAfter(why)
+}
+
+// Gone ends the connection: its session has ended. What may still be sent to the client is sent before (Z6).
 func (c *conn) Gone(session.Certificate) {
 	if !c.out.closing.Load() {
-		c.endAfter(errGone)
+		c.leave(errGone)
 	}
 }
 
 // Moved ends the connection, unless it was this connection's own resume.
 func (c *conn) Moved(_ session.ID, _, instance uint64) {
 	if instance != c.instance {
-		c.endAfter(errMoved)
+		c.leave(errMoved)
 	}
 }
 

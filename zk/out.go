@@ -68,7 +68,10 @@ type out struct {
 	closing atomic.Bool
 	// gone says that this close has ended the session: it cannot expire any more, so nothing waits for a touch (Z5). No
 	// touch of it would ever be confirmed.
-	gone    atomic.Bool
+	gone atomic.Bool
+	// left says that the session has ended or has moved: no touch of this connection will be confirmed, so nothing waits
+	// for one, and what may not be sent now is dropped.
+	left    atomic.Bool
 	figures outFigures
 }
 
@@ -196,6 +199,9 @@ func (o *out) step() (goes bool, err error) {
 	case len(o.unsent) == 0:
 		return !o.rest(), nil
 	case !o.ends && !o.conn.mayTell():
+		if o.left.Load() {
+			return false, errClosed
+		}
 		if o.blocked.IsZero() {
 			o.blocked = time.Now()
 		}

@@ -63,6 +63,45 @@ func TestEventsDoNotOutlastAClose(t *testing.T) {
 	})
 }
 
+// A connection whose session has ended, or has moved, waits for no touch: none will ever be confirmed. Without: the
+// client of a session that was killed goes on believing in it for a third of its timeout, if a byte waits for it.
+func TestNothingWaitsForASessionThatHasLeft(t *testing.T) {
+	for name, tell := range map[string]func(c *conn){
+		"ended": func(c *conn) { c.Gone(session.Certificate{}) },
+		"moved": func(c *conn) { c.Moved(7, 2, 99) },
+	} {
+		for when, early := range map[string]bool{"before a byte waits": true, "while a byte waits": false} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
+					s := &Server{ctx: context.Background()}
+					s.confirm = newConfirmer(s)
+					s.confirm.running = true // the test judges in its place
+					near, far := net.Pipe()
+					c := newConn(s, far)
+					c.link, c.tree, c.token.ID = unpromised{}, told{}, 7
+					c.timeout, c.period = 30*time.Second, 30*time.Second
+					c.out.greeting.made, c.out.unsent = true, []byte("an event")
+					if early {
+						tell(c)
+					} else {
+						c.out.poke()
+						synctest.Wait()
+						tell(c)
+					}
+					synctest.Wait()
+					s.confirm.judge(time.Now())
+					_ = near.SetReadDeadline(time.Now().Add(time.Second))
+					if n, err := near.Read(make([]byte, 1)); n > 0 || err != io.EOF { //nolint:errorlint // not wrapped
+						t.Errorf("the connection goes on: %d bytes, %v", n, err)
+						c.end(errClosed)
+					}
+					c.out.wait()
+				})
+			})
+		}
+	}
+}
+
 // promised is a connection whose session has a promise.
 type promised struct {
 	session.Connection
