@@ -265,7 +265,8 @@ func (r *run) counter(ctx context.Context, d *directory) error {
 	if err := overflowed(d.made); err != nil {
 		return err
 	}
-	for first := true; ; first = false {
+	name, raised := spareName(d.names, "i"), false
+	for {
 		h, err := r.at(ctx, d.path)
 		if err != nil || !h.exists {
 			return err
@@ -282,26 +283,29 @@ func (r *run) counter(ctx context.Context, d *directory) error {
 			return &RefusalError{Field: "counter", Why: fmt.Sprintf("must be raised by %d, which takes as many writes: "+
 				"at most %d, see --max-counter", missing, r.MaxCounter)}
 		}
-		path := tree.Join(d.path, spareName(d.names))
-		if err := tree.CheckPath(r.full(path)); err != nil {
+		path := tree.Join(d.path, name)
+		if err = tree.CheckPath(r.full(path)); err != nil {
 			return err
 		}
 		var ops []tree.Op
 		for range min(missing, r.room(path, 0, len(path))/2) {
 			ops = append(ops, tree.Create{Path: path, Kind: tree.Persistent}, tree.Delete{Path: path, Version: tree.Any})
 		}
-		if err := r.write(ctx, ops); err != nil {
+		err = r.write(ctx, ops)
+		switch {
+		case isRefused(err, tree.NodeExists): // what the source has no more, or never had
+			name = spareName(d.names, name+"i")
+		case err != nil:
 			return err
-		}
-		if first {
+		case !raised:
+			raised = true
 			r.count(func(c *Counts) { c.Counters++ })
 		}
 	}
 }
 
-// spareName is a name that no child has.
-func spareName(names []string) string {
-	name := "i"
+// spareName is a name that no child of the source has, the first from name on.
+func spareName(names []string, name string) string {
 	for {
 		if _, taken := slices.BinarySearch(names, name); !taken {
 			return name
