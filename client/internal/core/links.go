@@ -57,7 +57,7 @@ func (k *links) served(c *Conn) {
 // adopt makes the candidate the present connection, and drops the former one.
 func (k *links) adopt() {
 	former := k.cur
-	k.cur, k.next = k.next, nil
+	k.cur, k.next, k.adopted = k.next, nil, k.now
 	k.cur.deadline, k.cur.probe = time.Time{}, probe{}
 	k.router.Moving = false
 	k.router.Last, k.router.NotBefore = k.cur.Server, nil

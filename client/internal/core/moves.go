@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -18,6 +19,9 @@ type moves struct {
 	lag    route.Lag
 	learning
 	racing []*Conn // not up yet: the first that comes up becomes next
+	// adopted is when the present connection became that, brief how many in a row were left at once.
+	adopted time.Time
+	brief   int
 	// stayed: a move has ended where it began. See stay.
 	stayed bool
 	// trouble is why connections and nodes have failed since one has served.
@@ -50,7 +54,20 @@ func (m *moves) beginMove() {
 		m.tryOn() // the node that is left has served nothing
 		return
 	}
-	r.Fresh, r.Begun, r.Asked, r.Rounds, r.At = false, false, 0, 0, m.now
+	r.Fresh, r.Begun, r.Asked, r.Rounds, r.At = false, false, 0, 0, m.now.Add(m.rest())
+}
+
+// rest returns how long the client stays without a new node. That is nothing, unless it has left some in a row as soon
+// as it had come to them: then nodes may be ending its connections for what it sends, and it would send that again and
+// again without a pause.
+func (m *moves) rest() time.Duration {
+	if m.brief++; m.now.Sub(m.adopted) >= briefly {
+		m.brief = 0
+	}
+	if m.brief <= maxBrief {
+		return 0
+	}
+	return m.cfg.Jitter.Within(m.bound(hedgePart, m.cfg.HedgeDelay))
 }
 
 // endMove gives up all attempts, and stays at the present connection.

@@ -68,6 +68,9 @@ const (
 	// MaxTakeOvers is how often a refused take-over is repeated. Each refusal says that yet another process has resumed
 	// the session.
 	MaxTakeOvers = 10
+	// A connection is brief that is left within briefly. After maxBrief in a row the client waits before the next one.
+	briefly  = time.Second
+	maxBrief = 5
 	// lagRounds is how many rounds in which every node that answered was LAGGING have the index that was seen doubted.
 	lagRounds = 2
 )
