@@ -87,7 +87,7 @@ func (k *confirmer) judge(now time.Time) {
 	var safe, late []*conn
 	for c, since := range k.blocked {
 		switch {
-		case c.mayTell(), c.out.left.Load():
+		case c.out.mayTell(), c.out.fate.left.Load():
 			safe = append(safe, c)
 			delete(k.blocked, c)
 		case now.Sub(since) > c.timeout/stuckPart || k.server.ctx.Err() != nil:

@@ -176,13 +176,13 @@ func (c *conn) endAfter(why error) {
 
 // leave is endAfter, of a connection whose session has left it.
 func (c *conn) leave(why error) {
-	c.out.left.Store(true)
+	c.out.fate.left.Store(true)
 	c.endAfter(why)
 }
 
 // Gone ends the connection: its session has ended. What may still be sent to the client is sent before (Z6).
 func (c *conn) Gone(session.Certificate) {
-	if !c.out.closing.Load() {
+	if !c.out.fate.closing.Load() {
 		c.leave(errGone)
 	}
 }

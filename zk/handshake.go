@@ -29,7 +29,7 @@ func (c *conn) connect(r jute.ConnectRequest) error {
 	if err = c.caller.admit(c.server.cfg.Access, c.net); err != nil {
 		return err
 	}
-	c.out.plain = secure.Bare(c.net) != nil
+	c.out.sending.plain = secure.Bare(c.net) != nil
 	c.instance = randomBits() // before the node can tell the connection anything
 	if c.link, err = c.server.service.Connect(c); err != nil {
 		return err
@@ -207,7 +207,7 @@ func global(ctx context.Context, c *conn, given session.Grant) (session.Grant, e
 	}
 	upgraded, err := c.link.Upgrade(ctx, given.Token)
 	if wrong := (*session.FieldError)(nil); errors.As(err, &wrong) {
-		c.out.closing.Store(true) // the client is told by the answer to its connect
+		c.out.fate.closing.Store(true) // the client is told by the answer to its connect
 		return session.Grant{}, cmp.Or(c.link.Close(ctx, given.Token), session.ErrExpired)
 	}
 	return upgraded, err

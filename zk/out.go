@@ -1,9 +1,7 @@
 package zk
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,14 +46,8 @@ type out struct {
 	last, dropped bool
 	idle          sync.Cond // of mu: writing has become false
 
-	// What follows belongs to the writer. unsent waits for a confirmed touch since blocked.
-	// The first at bytes of it were sent; the client took the newest at taken, zero while nothing is being sent.
-	unsent  []byte
-	at      int
-	blocked time.Time
-	taken   time.Time
-	// plain says that a write that was broken off can go on: with TLS it cannot. Set by the handshake.
-	plain bool
+	// What follows belongs to the writer.
+	sending sending
 	// told is the newest stamp that the client was told.
 	told tree.Stamp
 	// ends says that the reply of a closeSession is in what is sent.
@@ -64,14 +56,8 @@ type out struct {
 	// says, its lasting watches hear nothing of them (Z7): they would be as lost for the client's next connection, so that
 	// one that ended now would end again and again.
 	missed bool
-	// closing says that the client closes its session: the answer to that ends the connection, not the session's end.
-	closing atomic.Bool
-	// gone says that this close has ended the session: it cannot expire any more, so nothing waits for a touch (Z5). No
-	// touch of it would ever be confirmed.
-	gone atomic.Bool
-	// left says that the session has ended or has moved: no touch of this connection will be confirmed, so nothing waits
-	// for one, and what may not be sent now is dropped.
-	left    atomic.Bool
+
+	fate    fate
 	figures outFigures
 }
 
@@ -187,32 +173,26 @@ func (o *out) write() {
 // step sends what there is. It reports whether the writer goes on: not when nothing is left, nor while the session's
 // promise is too short. Then the confirmer starts the writer again, and writing stays set, so that nobody else does.
 func (o *out) step() (goes bool, err error) {
-	if len(o.unsent) == 0 {
+	if o.sending.none() {
 		if err := o.gather(); err != nil {
 			return false, err
 		}
-		o.figures.waits.Store(int64(len(o.unsent)))
+		o.figures.waits.Store(o.sending.waits())
 	}
 	switch {
-	case len(o.unsent) == 0 && o.over():
+	case o.sending.none() && o.over():
 		return false, errClosed
-	case len(o.unsent) == 0:
+	case o.sending.none():
 		return !o.rest(), nil
-	case !o.ends && !o.conn.mayTell():
-		if o.left.Load() {
-			return false, errClosed
-		}
-		if o.blocked.IsZero() {
-			o.blocked = time.Now()
-		}
-		o.conn.server.confirm.add(o.conn, o.blocked)
+	case o.ends || o.mayTell():
+		o.sending.unblock()
+		return true, o.send()
+	case o.fate.left.Load():
+		return false, errClosed
+	default:
+		o.conn.server.confirm.add(o.conn, o.sending.block())
 		return false, nil
 	}
-	if !o.blocked.IsZero() && !o.taken.IsZero() { // the client is not to blame for the wait
-		o.taken = o.taken.Add(time.Since(o.blocked))
-	}
-	o.blocked = time.Time{}
-	return true, o.send()
 }
 
 // over reports whether the connection ends now that all is sent.
@@ -230,43 +210,21 @@ func (o *out) fail(err error) {
 	o.conn.end(err)
 }
 
-// send sends a part of what is unsent. What the client does not take while a byte may be sent waits for a confirmation,
-// as later bytes do (Z5). Without: a write that waits for a slow client hands over bytes a third of the timeout later
-// than it may. A client that takes nothing for that long is given up; one that is slow is not (G9).
+// send sends a part of what there is.
 func (o *out) send() error {
-	c, now := o.conn, time.Now()
-	if o.taken.IsZero() {
-		o.taken = now
+	c := o.conn
+	patience := c.timeout / stuckPart
+	within := patience
+	if !o.ends {
+		within = o.tells() + time.Millisecond // a deadline that has come would refuse the byte
 	}
-	late := o.taken.Add(c.timeout / stuckPart)
-	until := late
-	if left := now.Add(c.tells() + time.Millisecond); o.plain && !o.ends && left.Before(late) {
-		until = left
-	}
-	if err := c.net.SetWriteDeadline(until); err != nil {
-		return err
-	}
-	n, err := c.net.Write(o.unsent[o.at:min(o.at+sendBytes, len(o.unsent))])
+	n, err := o.sending.write(c.net, within, patience)
 	c.server.stats.sent.Add(int64(n))
-	if o.at += n; n > 0 {
-		o.taken = time.Now()
-	}
-	o.figures.waits.Store(int64(len(o.unsent) - o.at))
-	if errors.Is(err, os.ErrDeadlineExceeded) && until.Before(late) {
-		return nil // the next step looks whether it goes on
-	}
-	if err == nil && o.at == len(o.unsent) {
-		o.sent()
+	o.figures.waits.Store(o.sending.waits())
+	if err == nil && o.sending.waits() == 0 {
+		o.sending.clear(c.busy())
 	}
 	return err
-}
-
-// sent notes that nothing is unsent.
-func (o *out) sent() {
-	o.at, o.taken = 0, time.Time{}
-	if o.unsent = o.unsent[:0]; cap(o.unsent) > sendBytes || !o.conn.busy() {
-		o.unsent = nil // an idle connection keeps no buffer (Z10)
-	}
 }
 
 // busy reports whether requests are under way.
@@ -285,14 +243,14 @@ func (o *out) gather() error {
 	if !greeting.made {
 		return nil
 	}
-	o.unsent = append(o.unsent, greeting.frame...)
+	o.sending.bytes = append(o.sending.bytes, greeting.frame...)
 	for _, s := range pongs {
 		zxid := int64(o.told) //nolint:gosec // stamps are positive
 		o.count()
-		o.unsent = append(o.unsent, jute.Reply(s.xid, zxid, s.code).Frame()...)
+		o.sending.bytes = append(o.sending.bytes, jute.Reply(s.xid, zxid, s.code).Frame()...)
 		o.ends = o.ends || s.ends
 	}
-	for len(o.unsent) < sendBytes && !o.ends {
+	for len(o.sending.bytes) < sendBytes && !o.ends {
 		told, ok := o.conn.tree.Next(time.Now())
 		if !ok {
 			return nil
@@ -321,7 +279,7 @@ func (o *out) tell(t *session.TreeTold) error {
 		reply, err := o.conn.line.answered(t.Answer)
 		if reply != nil {
 			o.count()
-			o.unsent = append(o.unsent, reply.Frame()...)
+			o.sending.bytes = append(o.sending.bytes, reply.Frame()...)
 		}
 		return err
 	}
@@ -332,18 +290,19 @@ func (o *out) tell(t *session.TreeTold) error {
 			zxid = -1
 		}
 		o.conn.server.stats.events.Add(1)
-		o.unsent = append(o.unsent, jute.Event(zxid, int32(e.Kind), e.Path)...)
+		o.sending.bytes = append(o.sending.bytes, jute.Event(zxid, int32(e.Kind), e.Path)...)
 	}
 	return nil
 }
 
 // mayTell reports whether a byte may be sent now: the client, which gives its server up two thirds of P after the last
 // byte, then does so before its session can expire (Z5).
-func (c *conn) mayTell() bool { return c.tells() >= 0 }
+func (o *out) mayTell() bool { return o.tells() >= 0 }
 
 // tells returns for how long from now a byte may be sent, negative if none may.
-func (c *conn) tells() time.Duration {
-	if c.token.Local || c.out.gone.Load() {
+func (o *out) tells() time.Duration {
+	c := o.conn
+	if c.token.Local || o.fate.gone.Load() {
 		return c.timeout
 	}
 	return c.link.Promised(c.token.ID) - c.period*2/3 - c.timeout/100
@@ -354,7 +313,7 @@ func (o *out) finishNow() { o.ends = true }
 
 // closed answers a closeSession, and ends the connection.
 func (o *out) closed(xid int32) {
-	o.gone.Store(true)
+	o.fate.gone.Store(true)
 	o.mu.Lock()
 	o.small = append(o.small, small{xid: xid, ends: true})
 	o.mu.Unlock()

@@ -34,8 +34,8 @@ func TestEventsDoNotOutlastAClose(t *testing.T) {
 		c := newConn(s, far)
 		c.link, c.tree, c.token.ID = unpromised{}, told{}, 7
 		c.timeout, c.period = 30*time.Second, 30*time.Second
-		c.out.greeting.made, c.out.unsent = true, []byte("an event")
-		c.out.closing.Store(true)
+		c.out.greeting.made, c.out.sending.bytes = true, []byte("an event")
+		c.out.fate.closing.Store(true)
 		read := make(chan []byte)
 		go func() {
 			b, _ := io.ReadAll(near) // the pipe ends with an error or without
@@ -80,7 +80,7 @@ func TestNothingWaitsForASessionThatHasLeft(t *testing.T) {
 					c := newConn(s, far)
 					c.link, c.tree, c.token.ID = unpromised{}, told{}, 7
 					c.timeout, c.period = 30*time.Second, 30*time.Second
-					c.out.greeting.made, c.out.unsent = true, []byte("an event")
+					c.out.greeting.made, c.out.sending.bytes = true, []byte("an event")
 					if early {
 						tell(c)
 					} else {
@@ -122,12 +122,12 @@ func TestBytesNeedAPromise(t *testing.T) {
 	for left, want := range map[time.Duration]bool{
 		enough: true, enough - 1: false, enough / 2: false, 0: false, -1: false, time.Minute: true,
 	} {
-		if c.link = (promised{left: left}); c.mayTell() != want {
+		if c.link = (promised{left: left}); c.out.mayTell() != want {
 			t.Errorf("with a promise of %v a byte may be sent: %t, want %t", left, !want, want)
 		}
 	}
 	c.link = promised{left: -1}
-	if c.token.Local = true; !c.mayTell() {
+	if c.token.Local = true; !c.out.mayTell() {
 		t.Error("a byte of a local session waits for the cluster")
 	}
 }

@@ -101,7 +101,7 @@ func zxidOf(code jute.Code) int64 {
 func prepareClose(c *conn, r *request) {
 	r.order = alone
 	r.begin = func(*request, uint64) error {
-		c.out.closing.Store(true)
+		c.out.fate.closing.Store(true)
 		go func() {
 			if err := c.link.Close(c.server.ctx, c.token); err != nil && !errors.Is(err, session.ErrExpired) {
 				c.end(fmt.Errorf("closing the session: %w", err))

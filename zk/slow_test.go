@@ -25,8 +25,8 @@ func (l lasting) Promised(session.ID) time.Duration { return time.Until(l.end) }
 // much is what the tests below send: many parts.
 const much = 16 * sendBytes
 
-// sending has a connection send much to a client, which is returned.
-func sending(t *testing.T, timeout time.Duration, link session.Connection) (c *conn, client net.Conn) {
+// sends has a connection send much to a client, which is returned.
+func sends(t *testing.T, timeout time.Duration, link session.Connection) (c *conn, client net.Conn) {
 	t.Helper()
 	s := &Server{ctx: context.Background()}
 	s.confirm = newConfirmer(s)
@@ -35,7 +35,7 @@ func sending(t *testing.T, timeout time.Duration, link session.Connection) (c *c
 	c = newConn(s, far)
 	c.link, c.tree, c.token.ID = link, told{}, 7
 	c.timeout, c.period = timeout, timeout*6/7
-	c.out.greeting.made, c.out.unsent, c.out.plain = true, make([]byte, much), true
+	c.out.greeting.made, c.out.sending.bytes, c.out.sending.plain = true, make([]byte, much), true
 	c.out.poke()
 	t.Cleanup(func() {
 		c.end(errClosed)
@@ -49,7 +49,7 @@ func TestSlowClients(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"slow": 2 * time.Second, "stuck": 4 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				_, client := sending(t, 9*time.Second, promised{left: time.Hour})
+				_, client := sends(t, 9*time.Second, promised{left: time.Hour})
 				part := make([]byte, sendBytes)
 				got := 0
 				for got < much {
@@ -72,7 +72,7 @@ func TestSlowClients(t *testing.T) {
 func TestNoByteIsLate(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const timeout, promise = 35 * time.Second, 21 * time.Second // a byte needs 20.35 s
-		c, client := sending(t, timeout, lasting{end: time.Now().Add(promise)})
+		c, client := sends(t, timeout, lasting{end: time.Now().Add(promise)})
 		if _, err := io.ReadFull(client, make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
