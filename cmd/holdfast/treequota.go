@@ -130,7 +130,7 @@ unless the cluster's setting open_quotas is on.
 			if q == (tree.Quota{Count: tree.NoQuota, Bytes: tree.NoQuota, CountHard: tree.NoQuota, BytesHard: tree.NoQuota}) {
 				return usage("no limit given: want --entries, --bytes, --soft-entries or --soft-bytes")
 			}
-			return c.changeQuota(cmd.Context(), args[0], setQuota(args[0], q))
+			return c.changeQuota(cmd.Context(), args[0], setQuota(args[0], q)...)
 		},
 	}
 	for _, flag := range []struct {
@@ -148,11 +148,12 @@ unless the cluster's setting open_quotas is on.
 	return c.ofTree(cmd)
 }
 
-// setQuota replaces the limits of a quota, or makes it with its count. Both happen at once: nobody sees half of it.
-func setQuota(path string, q tree.Quota) tree.Transaction {
+// setQuota replaces the limits of a quota, or makes it with its count. Both happen at once: nobody sees half of it. The
+// second of the two is for a count that was left when somebody removed the limits by hand.
+func setQuota(path string, q tree.Quota) []tree.Transaction {
 	limits := quotaPath(path, tree.QuotaLimitsName)
 	data := []byte(q.String())
-	return tree.Transaction{
+	whole := tree.Transaction{
 		If:   []tree.Condition{{Path: limits, Property: tree.Exists, Is: tree.Equal, Value: 1}},
 		Then: []tree.Op{tree.Set{Path: limits, Data: data, Version: tree.Any}},
 		Else: []tree.Op{
@@ -160,6 +161,9 @@ func setQuota(path string, q tree.Quota) tree.Transaction {
 			tree.Create{Path: quotaPath(path, tree.QuotaStatsName), Kind: tree.Persistent},
 		},
 	}
+	counted := whole
+	counted.Else = whole.Else[:1]
+	return []tree.Transaction{whole, counted}
 }
 
 func (c *treeCommands) quotaRemove() *cobra.Command {
@@ -179,12 +183,18 @@ func (c *treeCommands) quotaRemove() *cobra.Command {
 	return c.ofTree(cmd)
 }
 
-// changeQuota writes the entries of a quota.
-func (c *treeCommands) changeQuota(ctx context.Context, path string, x tree.Transaction) error {
-	return c.writing(ctx, func(ctx context.Context, t *client.Tree) error {
-		done, err := limited(ctx, c.target, func(ctx context.Context) (client.Transacted, error) {
-			return t.Transact(ctx, x)
-		})
+// changeQuota writes the entries of a quota: by the first of the tries that meets no entry in its way.
+func (c *treeCommands) changeQuota(ctx context.Context, path string, tries ...tree.Transaction) error {
+	return c.writing(ctx, func(ctx context.Context, t *client.Tree) (err error) {
+		var done client.Transacted
+		for _, x := range tries {
+			done, err = limited(ctx, c.target, func(ctx context.Context) (client.Transacted, error) {
+				return t.Transact(ctx, x)
+			})
+			if !isRefused(err, tree.NodeExists) {
+				break
+			}
+		}
 		if err != nil {
 			return err
 		}

@@ -60,8 +60,15 @@ func TestTreeIsWritten(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s", tt.args, code, stderr)
 		}
 	}
+	succeed(t, "rm", "/zookeeper/quota/app/zookeeper_limits")
+	succeed(t, "quota", "set", "/app", "--entries", "4")
+	succeed(t, "create", "/app/more")
+	if code, _, stderr := execute(t, "", "create", "/app/evenmore"); code != exitFailed ||
+		!strings.Contains(stderr, "QUOTA") {
+		t.Errorf("after the limits were removed by hand and set again: exit code %d, %s", code, stderr)
+	}
 	succeed(t, "quota", "rm", "/app")
-	wantOutput(t, succeed(t, "rm", "-r", "/app"), "removed 3 entries")
+	wantOutput(t, succeed(t, "rm", "-r", "/app"), "removed 4 entries")
 }
 
 func TestTransactionsOfFiles(t *testing.T) {

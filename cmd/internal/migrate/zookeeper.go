@@ -137,7 +137,7 @@ func madeOf(s *zk.Stat) int64 {
 }
 
 // aclOf returns an access list in the cluster's form. Bits that grant nothing are left out, as the port for ZooKeeper's
-// clients does.
+// clients does, and addresses are written as the cluster does, so that the two can be compared.
 func aclOf(list []zk.ACL) (tree.ACL, error) {
 	acl := tree.ACL{}
 	for _, g := range list {
@@ -149,7 +149,7 @@ func aclOf(list []zk.ACL) (tree.ACL, error) {
 			acl = append(acl, tree.Grant{Permissions: p, Scheme: g.Scheme, ID: g.ID})
 		}
 	}
-	return acl, nil
+	return acl.Expand(nil)
 }
 
 // call makes a call about a path, again while the connection is away.
