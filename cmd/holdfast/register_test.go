@@ -63,8 +63,8 @@ func TestRegister(t *testing.T) {
 		t.Fatal(err)
 	}
 	memberOnce(t, v, func(m *recipes.Member) bool { return m != nil && m.Health == recipes.Critical })
-	code, _, stderr := execute(t, "", "register", "job", "--id", "one", "--wait", "200ms", "--", "true")
-	if code != exitFailed || !strings.Contains(stderr, "not registered within --wait 200ms") ||
+	code, _, stderr := execute(t, "", "register", "job", "--id", "one", "--wait", "2s", "--", "true")
+	if code != exitFailed || !strings.Contains(stderr, "not registered within --wait 2s") ||
 		!strings.Contains(stderr, is.Session.String()) {
 		t.Errorf("a second one: exit code %d, %s", code, stderr)
 	}
