@@ -20,6 +20,8 @@ type inFlight struct {
 	deadline time.Time
 	// answered has room for Raft's one response.
 	answered chan response
+	// settled is closed once Raft has answered.
+	settled chan struct{}
 }
 
 // response is Raft's response to an entry: what the state machine returned, or Raft's error.
@@ -30,8 +32,12 @@ type response struct {
 
 // appendEntry gives an entry to Raft and returns at once; half of timeout is for the entry's way into Raft's queue.
 func appendEntry(r Raft, data []byte, proposals []*proposal, timeout time.Duration) *inFlight {
-	f := &inFlight{proposals: proposals, deadline: time.Now().Add(timeout), answered: make(chan response, 1)}
+	f := &inFlight{
+		proposals: proposals, deadline: time.Now().Add(timeout),
+		answered: make(chan response, 1), settled: make(chan struct{}),
+	}
 	go func() {
+		defer close(f.settled)
 		// Raft's timeout covers only the way into its queue, and its future may stay unanswered while a disk hangs
 		// (raft#503). So this goroutine waits for both, and Run watches the deadline. An entry that misses Raft's queue
 		// is certainly not appended; Raft says so at half of the time, before the deadline makes the outcome unknown.

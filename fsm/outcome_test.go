@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
+	"holdfast/test/bubble"
 )
 
 // E4: callers get the right error for each of Raft's errors.
@@ -178,5 +179,32 @@ func TestUnknownOutcomesAreCountedOnce(t *testing.T) {
 		if got := b.Stats().Unknown; got != 2 {
 			t.Errorf("%d unknown outcomes were counted, want 2: one for each caller", got)
 		}
+	})
+}
+
+// A node ends Raft only once Raft has answered what it took, or some time has passed: a Raft that shuts down answers no
+// entry that waits for the state.
+func TestSettleWaitsForTheEntryThatIsLeft(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		b := startProposer(t, ProposerConfig{Timeout: time.Second})
+		settles := func(within, want time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			if b.Settle(ctx); time.Since(begun) != want {
+				t.Errorf("settled after %v, want %v", time.Since(begun), want)
+			}
+		}
+		b.propose(t.Context(), marked(1))
+		b.stop()
+		err := <-b.stopped
+		b.stopped <- err
+		settles(2*time.Second, 2*time.Second)
+		f := b.raft.entry(0)
+		time.AfterFunc(300*time.Millisecond, f.apply)
+		settles(2*time.Second, 300*time.Millisecond)
+		settles(2*time.Second, 0)
+		b.close(t)
 	})
 }

@@ -66,6 +66,7 @@ type Proposer struct {
 	stopped bool          // guarded by mu
 	arrived time.Time     // when arrivals last waited for an entry; guarded by mu
 	stats   ProposerStats // guarded by mu
+	left    *inFlight     // the entry that was on its way when Run ended; guarded by mu
 }
 
 // ProposerStats are totals since the start, and the gauge Pending.

@@ -11,8 +11,7 @@ import (
 
 // Run sends commands until ctx ends. It then refuses the commands in the queue with [session.ErrStopping], gives the
 // entry on its way the rest of its time to be answered, and returns nil: no caller is left waiting. When Raft has not
-// answered by then, one goroutine of Run stays until Raft does, at the latest when Raft shuts down. So stop Run first,
-// then Raft.
+// answered by then, one goroutine of Run stays until Raft does: see [Proposer.Settle]. So stop Run first, then Raft.
 func (p *Proposer) Run(ctx context.Context) error {
 	timer := time.NewTimer(p.cfg.Timeout)
 	defer timer.Stop()
@@ -30,6 +29,7 @@ func (p *Proposer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			p.stop()
 			p.finish(f, timer)
+			p.keep(f)
 			return nil
 		case <-p.wake:
 		case r := <-f.response():
@@ -181,5 +181,27 @@ func (p *Proposer) finish(f *inFlight, timer *time.Timer) {
 		p.deliver(f, r)
 	case <-timer.C:
 		p.timeOut(f)
+	}
+}
+
+// keep keeps the entry that is on its way when Run ends.
+func (p *Proposer) keep(f *inFlight) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = f
+}
+
+// Settle waits until Raft has answered the entry that it had not answered when Run ended, or ctx ends. A Raft that
+// shuts down answers no entry that it has committed and not applied yet: the goroutine that waits for it would stay.
+func (p *Proposer) Settle(ctx context.Context) {
+	p.mu.Lock()
+	left := p.left
+	p.mu.Unlock()
+	if left == nil {
+		return
+	}
+	select {
+	case <-left.settled:
+	case <-ctx.Done():
 	}
 }

@@ -152,6 +152,23 @@ func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config 
 	return c
 }
 
+// settleWait is how long a node that stops gives its state to take what Raft has committed, failedWait the same after a
+// failure.
+const (
+	settleWait = 5 * time.Second
+	failedWait = 200 * time.Millisecond
+)
+
+// settle lets the state take what Raft has committed of the proposer's.
+func (c *consensus) settle(ctx context.Context, within time.Duration) {
+	if end, ok := ctx.Deadline(); ok {
+		within = min(within, time.Until(end)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	c.proposer.Settle(ctx)
+}
+
 // stop ends Raft, and closes its network and its stores. It waits for Raft until ctx ends, so that a hanging disk does
 // not hang the stop.
 func (c *consensus) stop(ctx context.Context) error {

@@ -124,5 +124,10 @@ func (n *Node) stop(ctx context.Context, quiet func()) error {
 	}
 	err := n.ports.stop(ctx)
 	quiet()
+	within := settleWait
+	if n.failure.failed() { // a disk that has failed may answer nothing for good
+		within = failedWait
+	}
+	n.consensus.settle(ctx, within)
 	return errors.Join(err, n.consensus.stop(ctx))
 }

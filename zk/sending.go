@@ -43,8 +43,8 @@ func (s *sending) unblock() {
 }
 
 // write sends a part. It breaks off after the time within which a byte may be sent, and what is left waits for a
-// confirmation, as later bytes do (Z5). Without: a write that waits for a slow client hands over bytes later than it may.
-// A client that takes nothing for as long as patience is given up, with an error; one that is slow is not (G9).
+// confirmation, as later bytes do (Z5). Without: a write that waits for a slow client hands over bytes too late. A
+// client that takes nothing for as long as patience is given up, with an error; one that is slow is not (G9).
 func (s *sending) write(to net.Conn, within, patience time.Duration) (n int, err error) {
 	now := time.Now()
 	if s.taken.IsZero() {
@@ -55,7 +55,7 @@ func (s *sending) write(to net.Conn, within, patience time.Duration) (n int, err
 	if end := now.Add(within); s.plain && end.Before(late) {
 		until = end
 	}
-	if err := to.SetWriteDeadline(until); err != nil {
+	if err = to.SetWriteDeadline(until); err != nil {
 		return 0, err
 	}
 	n, err = to.Write(s.bytes[s.at:min(s.at+sendBytes, len(s.bytes))])
