@@ -79,7 +79,8 @@ func (s *soak) process(ctx context.Context, from, to uint64) (outcome, error) {
 	return o, o.blame(reports, kept, failed)
 }
 
-// blame finds the seeds that made a process fail: those that report a failure, and the one at which it died.
+// blame finds the seeds that made a process fail: those that report a failure, and the one at which it died, or after
+// which.
 func (o *outcome) blame(reports, kept string, why error) error {
 	ended, begun, err := read(reports)
 	if err != nil {
@@ -90,17 +91,22 @@ func (o *outcome) blame(reports, kept string, why error) error {
 	for _, r := range ended {
 		said = said || len(r.Failures) > 0
 	}
-	if len(begun) == 0 {
-		if said {
-			return nil
-		}
-		return fmt.Errorf("a process failed, and none of its seeds reports a failure: see %s: %w", kept, why)
+	crashed := fmt.Sprintf("the process crashed or hung: %v: %s", why, reason(filepath.Join(kept, "output.txt")))
+	switch {
+	case len(begun) > 0:
+	case said:
+		return nil
+	case len(ended) == 0:
+		return fmt.Errorf("a process failed before its first seed: see %s: %w", kept, why)
+	default: // it has left something behind, which ended the process before the next one began
+		last := &o.reports[len(ended)-1]
+		last.Failures, last.Artifacts = []string{crashed}, kept
+		o.next = last.Seed + 1
+		return nil
 	}
 	died := begun[len(begun)-1]
 	r := stats.New(died, 0)
-	r.Failures = []string{
-		fmt.Sprintf("the process crashed or hung: %v: %s", why, reason(filepath.Join(kept, "output.txt"))),
-	}
+	r.Failures = []string{crashed}
 	r.Artifacts = kept
 	o.reports = append(o.reports, *r)
 	o.next = died + 1

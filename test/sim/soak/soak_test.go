@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pretend runs seeds as the simulation's binary would: "fail", "crash", "hang", "die" without a word; all others pass.
+// pretend runs seeds as the simulation's binary would: "fail", "crash", "hang", "die" without a word,
+// "leave" something that ends the process afterwards; all others pass.
 func pretend(plan string) int {
 	var does map[string]string
 	if err := json.Unmarshal([]byte(plan), &does); err != nil {
@@ -61,6 +62,9 @@ func pretend(plan string) int {
 		}
 		if err := r.Append(path); err != nil {
 			panic(err)
+		}
+		if does[fmt.Sprint(seed)] == "leave" {
+			panic("left behind")
 		}
 	}
 	return code
@@ -114,21 +118,22 @@ func TestSoakRunsAllSeeds(t *testing.T) {
 	}
 }
 
-// TestSoakSurvivesItsProcesses shows that a seed that fails, crashes, hangs or ends without a word is one failure, and
-// that the other seeds of its process run all the same.
+// TestSoakSurvivesItsProcesses shows that a seed that fails, crashes, hangs, ends without a word or leaves something
+// behind is one failure, and that the other seeds of its process run all the same.
 func TestSoakSurvivesItsProcesses(t *testing.T) {
-	text, r, err := soaked(t, map[string]string{"2": "fail", "3": "crash", "6": "hang", "11": "die"}, "-seeds", "12",
+	text, r, err := soaked(t, map[string]string{"2": "fail", "3": "crash", "6": "hang", "9": "leave", "11": "die"},
+		"-seeds", "12",
 		"-batch", "2", "-patience", "3s")
 	if !errors.Is(err, errFailed) {
 		t.Errorf("got %v, want a failure", err)
 	}
-	if r.Seeds != 12 || r.Next != 13 || len(r.Failures) != 4 {
-		t.Errorf("%d seeds ran, next is %d, %d failed: want all 12, and 4 failures:\n%s", r.Seeds, r.Next,
+	if r.Seeds != 12 || r.Next != 13 || len(r.Failures) != 5 {
+		t.Errorf("%d seeds ran, next is %d, %d failed: want all 12, and 5 failures:\n%s", r.Seeds, r.Next,
 			len(r.Failures), text)
 	}
 	for _, want := range []string{
 		"seed 2: I3 violated", "seed 3: the process crashed", "panic: as planned",
-		"seed 6: the process crashed or hung", "seed 11: ",
+		"seed 6: the process crashed or hung", "seed 9: the process crashed", "panic: left behind", "seed 11: ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, text)
