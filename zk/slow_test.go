@@ -82,7 +82,10 @@ func TestNoByteIsLate(t *testing.T) {
 		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%d bytes came while %v were promised: %v", n, c.link.Promised(7), err)
 		}
-		if len(c.server.confirm.blocked) != 1 {
+		c.server.confirm.mu.Lock()
+		waits := len(c.server.confirm.blocked)
+		c.server.confirm.mu.Unlock()
+		if waits != 1 {
 			t.Error("the rest waits for no confirmation")
 		}
 	})
