@@ -194,10 +194,12 @@ func (c operators) leader(l *life) {
 	}
 }
 
-// knows returns for how long the node of a leader keeps a session when the leader decides.
+// knows returns for how long the node of a leader keeps a session for certain when the leader decides: an entry that
+// keeps it for less counts at once, though the node shows it later.
 func (c operators) knows(l *life, d history.Event) (last history.Event) {
 	for _, k := range l.kept {
-		if k.Who == d.Who && k.At+k.Dawdles < d.At && !c.startedWithin(k.Who, k.At, d.At) {
+		shown := k.At+k.Dawdles < d.At || k.At < d.At && k.Until < last.Until
+		if k.Who == d.Who && shown && !c.startedWithin(k.Who, k.At, d.At) {
 			last = k
 		}
 	}
