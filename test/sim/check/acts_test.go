@@ -107,7 +107,11 @@ func TestActsExcuse(t *testing.T) {
 		},
 		"an extension that goes on":     {all(storm(30, 49), kept("n1", 38.1, 30), unless(isEnd)), "M3"},
 		"an extension that is in doubt": {all(extended(38, 5, history.Doubtful), extended(36, 1, history.Doubtful)), "I2"},
-		"one taken back":                {all(extended(38, 5, history.Done), extended(38.5, 0, history.Done)), "I2"},
+		"one taken back that the leader's node shows late": {all(
+			extended(38, 5, history.Doubtful), extended(38.9, 0, history.Doubtful), kept("n1", 38.005, 5),
+			add(history.Event{At: at(39), Kind: history.Kept, Who: "n1", ID: id, Index: 6, Dawdles: at(5)}),
+		), "I1"},
+		"one taken back": {all(extended(38, 5, history.Done), extended(38.5, 0, history.Done)), "I2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Check(sorted(tt.plant(good())), bounds())

@@ -164,6 +164,10 @@ func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 		{"given up when the promise is over", "L6", add(elsewhere("k1", 65.95))},
 		{"given up within the promise for an open", "L6", add(elsewhere("k1", 65),
 			history.Event{At: at(65.1), Kind: history.Refused, Op: history.Open, Who: "k1", Asked: at(64.5)})},
+		{
+			"given up for an open that was answered within a second before the last promise", "L6",
+			add(lastOpen(63.3)...),
+		},
 		{"given up within the promise while it is closed", "L6", add(elsewhere("k3", 65),
 			history.Event{
 				At: at(64.2), Kind: history.Promised, Who: "k3", ID: expires2, Attachment: 2, Local: true,
@@ -295,6 +299,7 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 				At: at(64.2), Kind: history.Promised, Who: "k3", ID: expires2, Attachment: 2, Local: true,
 				Until: at(67.9),
 			})},
+		{"given up long after an open (L6)", "I3", "gave it up within its promise", add(lastOpen(63.1)...)},
 
 		// I4.
 		{
@@ -385,5 +390,15 @@ func TestUpgradedIDsAreNotOutOfOrder(t *testing.T) {
 		return v.Invariant == "I7"
 	}) {
 		t.Errorf("got %v", r.Violations)
+	}
+}
+
+// lastOpen is an open of a client that was answered at a moment, and then gave up a local session within a promise that
+// is of 64.2 s.
+func lastOpen(answered float64) []history.Event {
+	return []history.Event{
+		elsewhere("k3", 65),
+		{At: at(answered), Kind: history.Refused, Op: history.Open, Who: "k3", Asked: at(62)},
+		{At: at(64.2), Kind: history.Promised, Who: "k3", ID: expires2, Attachment: 2, Local: true, Until: at(67.9)},
 	}
 }

@@ -77,7 +77,7 @@ func (c locals) givenUp(l *local) {
 		// An open continues a little after its answer: its library may have asked the other node already, and the former
 		// node promises something until the other one has served it.
 		opens := func(o span) bool {
-			return o.who == g.Who && o.from <= g.At && o.till >= min(l.lost(g), g.At)-time.Second
+			return o.who == g.Who && o.from <= g.At && o.till >= l.lost(g)-time.Second
 		}
 		if c.worldly[g.Who] || l.closing(g) || slices.ContainsFunc(c.openings, opens) {
 			continue
