@@ -23,18 +23,26 @@ type told struct{ session.TreeConnection }
 
 func (told) Next(time.Time) (session.TreeTold, bool) { return session.TreeTold{}, false }
 
+// piped returns a connection that has bytes to send, and its client's end. Nobody confirms anything: a test judges in
+// the confirmer's place.
+func piped(timeout time.Duration, link session.Connection, bytes []byte) (c *conn, client net.Conn) {
+	s := &Server{ctx: context.Background()}
+	s.confirm = newConfirmer(s)
+	s.confirm.running = true
+	near, far := net.Pipe()
+	c = newConn(s, far)
+	c.link, c.tree, c.token.ID = link, told{}, 7
+	c.timeout, c.period = timeout, timeout
+	c.out.greeting.made, c.out.sending.bytes = true, bytes
+	return c, near
+}
+
 // Events wait while the session's promise is too short (Z5). Once the client has closed its session they wait no
 // longer: no touch of it will ever be confirmed, and the reply to the close comes after them.
 func TestEventsDoNotOutlastAClose(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		s := &Server{ctx: context.Background()}
-		s.confirm = newConfirmer(s)
-		s.confirm.running = true // the test judges in its place
-		near, far := net.Pipe()
-		c := newConn(s, far)
-		c.link, c.tree, c.token.ID = unpromised{}, told{}, 7
-		c.timeout, c.period = 30*time.Second, 30*time.Second
-		c.out.greeting.made, c.out.sending.bytes = true, []byte("an event")
+		c, near := piped(30*time.Second, unpromised{}, []byte("an event"))
+		s := c.server
 		c.out.fate.closing.Store(true)
 		read := make(chan []byte)
 		go func() {
@@ -73,14 +81,7 @@ func TestNothingWaitsForASessionThatHasLeft(t *testing.T) {
 		for when, early := range map[string]bool{"before a byte waits": true, "while a byte waits": false} {
 			t.Run(name+" "+when, func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
-					s := &Server{ctx: context.Background()}
-					s.confirm = newConfirmer(s)
-					s.confirm.running = true // the test judges in its place
-					near, far := net.Pipe()
-					c := newConn(s, far)
-					c.link, c.tree, c.token.ID = unpromised{}, told{}, 7
-					c.timeout, c.period = 30*time.Second, 30*time.Second
-					c.out.greeting.made, c.out.sending.bytes = true, []byte("an event")
+					c, near := piped(30*time.Second, unpromised{}, []byte("an event"))
 					if early {
 						tell(c)
 					} else {
@@ -89,7 +90,7 @@ func TestNothingWaitsForASessionThatHasLeft(t *testing.T) {
 						tell(c)
 					}
 					synctest.Wait()
-					s.confirm.judge(time.Now())
+					c.server.confirm.judge(time.Now())
 					_ = near.SetReadDeadline(time.Now().Add(time.Second))
 					if n, err := near.Read(make([]byte, 1)); n > 0 || err != io.EOF { //nolint:errorlint // not wrapped
 						t.Errorf("the connection goes on: %d bytes, %v", n, err)

@@ -1,7 +1,6 @@
 package zk
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -28,20 +27,14 @@ const much = 16 * sendBytes
 // sends has a connection send much to a client, which is returned.
 func sends(t *testing.T, timeout time.Duration, link session.Connection) (c *conn, client net.Conn) {
 	t.Helper()
-	s := &Server{ctx: context.Background()}
-	s.confirm = newConfirmer(s)
-	s.confirm.running = true // nobody confirms anything
-	near, far := net.Pipe()
-	c = newConn(s, far)
-	c.link, c.tree, c.token.ID = link, told{}, 7
-	c.timeout, c.period = timeout, timeout*6/7
-	c.out.greeting.made, c.out.sending.bytes, c.out.sending.plain = true, make([]byte, much), true
+	c, client = piped(timeout, link, make([]byte, much))
+	c.period, c.out.sending.plain = timeout*6/7, true
 	c.out.poke()
 	t.Cleanup(func() {
 		c.end(errClosed)
 		c.out.wait()
 	})
-	return c, near
+	return c, client
 }
 
 // A client that takes a long answer slowly is not given up, as one that takes nothing is (G9).
