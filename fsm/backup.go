@@ -151,12 +151,15 @@ type Renewal struct {
 	Key session.Key
 	// Now is the wall clock.
 	Now time.Time
+	// Nodes are the numbers of its nodes.
+	Nodes []session.Node
 }
 
 // Renew reads a backup to its end and writes the state of another cluster to a snapshot. Nothing that the former
 // cluster may have given out since comes again: ids, stamps and attachments go on far above those of the backup.
 // Credentials of the former cluster are none of the new key's, so that its sessions end when their timeouts have
-// passed. It returns what the snapshot holds; Contents.Term is the former cluster's.
+// passed. A number of which no ids are left is refused for a node of the other cluster. Renew returns what the snapshot
+// holds; Contents.Term is the former cluster's.
 func Renew(from io.Reader, to io.Writer, r Renewal) (Contents, error) {
 	v, err := readBackup(from)
 	if err != nil {
@@ -178,6 +181,12 @@ func (v *View) renew(r Renewal) error {
 	t.key = r.Key
 	for node := session.Node(1); node <= session.MaxNode; node++ {
 		t.setMark(leap(t.marks[node], node, session.MS(r.Now)))
+	}
+	for _, node := range r.Nodes {
+		if t.usedUp.has(node) {
+			return fmt.Errorf("node %d: no ids of this number are left, as of a node that was removed from the former "+
+				"cluster: give the node a number that no node has had", node)
+		}
 	}
 	if t.space != nil {
 		t.shown = t.space.freeze(v.index)

@@ -30,6 +30,8 @@ type waiters struct {
 // numbers are numbers of nodes, one bit each.
 type numbers [4]uint64
 
+func (n *numbers) has(node session.Node) bool { return n[node/64]>>(node%64)&1 == 1 }
+
 // sharedNumbers are numbers that are read without a lock.
 type sharedNumbers [4]atomic.Uint64
 

@@ -51,4 +51,6 @@ type TreeAnswer struct {
 	Err error
 	// Lost says that added watches are not told all that they are owed (V4).
 	Lost bool
+	// More is set by the answer to an addition in portions that has told a part and added nothing: how far that went.
+	More *tree.Portion
 }

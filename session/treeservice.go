@@ -43,6 +43,10 @@ type TreeConnection interface {
 	Next(now time.Time) (TreeTold, bool)
 	// Full returns nil while more requests may wait, and otherwise a channel that is closed once that may be so (G8).
 	Full() <-chan struct{}
+	// Hold counts bytes of requests that the caller has taken from its client and has not made yet, as requests that
+	// wait at the node (G8); it takes them back if they are negative. It reports whether so much waits that the
+	// caller should take no more of them. Close takes back what is left.
+	Hold(bytes int) (crowded bool)
 	// Stuck returns for how long nothing was taken out although there was something (G9).
 	Stuck(now time.Time) time.Duration
 	// Holding returns how many watches the connection has, and how many bytes of answers wait to be taken out. Watches

@@ -53,10 +53,11 @@ func (g Grant) plain() Grant {
 }
 
 // DigestOf returns the id of the scheme [Digest] that a NAME:PASSWORD has, as in ZooKeeper: NAME:HASH, the hash being
-// the SHA-1 of both in base64. It is false for anything else.
+// the SHA-1 of both in base64. Without a colon all is the name, and the hash is that of the name. It is false without
+// a name: no access list can have such an id.
 func DigestOf(credentials string) (id string, ok bool) {
-	name, _, ok := strings.Cut(credentials, ":")
-	if !ok || name == "" {
+	name, _, _ := strings.Cut(credentials, ":")
+	if name == "" {
 		return "", false
 	}
 	hash := sha1.Sum([]byte(credentials))

@@ -93,8 +93,8 @@ func CheckOp(op Op) error {
 }
 
 func checkPathAndVersion(path string, version int64) error {
-	if version < Any {
-		return wrong("version", "is %d: must be 0 or more, or %d for any", version, Any)
+	if version < Any || version > MaxVersion {
+		return wrong("version", "is %d: must be 0 to %d, or %d for any", version, int64(MaxVersion), Any)
 	}
 	return inField("path", CheckPath(path))
 }

@@ -2,6 +2,7 @@ package tree_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestCheckTransaction(t *testing.T) {
 		one(tree.Create{Path: "/a/", Sequential: true, Kind: tree.Ephemeral, Linger: tree.MaxLinger}),
 		one(tree.Create{Path: "/a", Kind: tree.Expiring, TTL: tree.MinTTL, ACL: tree.Open()}),
 		one(tree.Create{Path: "/a", Kind: tree.Expiring, TTL: tree.MaxTTL}),
-		one(tree.Set{Path: "/", Version: tree.Any}),
+		one(tree.Set{Path: "/", Version: tree.Any}), one(tree.Delete{Path: "/a", Version: tree.MaxVersion}),
 		one(tree.Set{Path: "/a", Data: make([]byte, tree.MaxRequest-100)}),
 		one(tree.Delete{Path: "/a"}), one(tree.DeleteTree{Path: "/a"}), one(tree.Check{Path: "/a"}),
 		one(tree.SetACL{Path: "/a", ACL: tree.ACL{}}),
@@ -68,9 +69,13 @@ func TestCheckTransaction(t *testing.T) {
 		{one(tree.Create{Path: "/a", Kind: tree.Persistent, ACL: make(tree.ACL, 1)}), "then[0].acl", "permissions"},
 		{one(tree.SetACL{Path: "/a", ACL: make(tree.ACL, 65)}), "then[0].acl", "at most 64"},
 		{one(tree.SetACL{Path: "/a", Version: -2}), "then[0].version", "-1 for any"},
+		{one(tree.SetACL{Path: "/a", Version: math.MaxInt64}), "then[0].version", "0 to 9223372036854775806"},
 		{one(tree.Set{Path: "/a", Version: -2}), "then[0].version", "-1 for any"},
+		{one(tree.Set{Path: "/a", Version: math.MaxInt64}), "then[0].version", "0 to 9223372036854775806"},
 		{one(tree.Delete{Path: "/a", Version: -2}), "then[0].version", "-1 for any"},
+		{one(tree.Delete{Path: "/a", Version: math.MaxInt64}), "then[0].version", "0 to 9223372036854775806"},
 		{one(tree.DeleteTree{Path: ""}), "then[0].path", "is empty"},
+		{one(tree.Check{Path: "/a", Version: math.MaxInt64}), "then[0].version", "0 to 9223372036854775806"},
 		{one(tree.Check{Path: "/a/."}), "then[0].path", "never relative"},
 		{tree.Transaction{If: []tree.Condition{{Path: "/", Is: tree.Equal}}}, "if[0].property", "1 to 6"},
 		{tree.Transaction{If: []tree.Condition{{Path: "/", Property: 7, Is: tree.Equal}}}, "if[0].property", "1 to 6"},

@@ -1,9 +1,16 @@
 package tree
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// Any is the expected version that every entry has.
-const Any = -1
+const (
+	// Any is the expected version that every entry has.
+	Any = -1
+	// MaxVersion is the highest version that may be expected: the log writes versions plus 1.
+	MaxVersion = math.MaxInt64 - 1
+)
 
 // Op is an operation of a [Transaction]: a [Create], [Set], [Delete], [DeleteTree], [SetACL] or [Check].
 type Op interface {

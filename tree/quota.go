@@ -58,14 +58,14 @@ func ParseQuota(data []byte) (Quota, error) {
 	for pair := range strings.FieldsFuncSeq(string(data), func(r rune) bool { return r == ',' || r == ';' }) {
 		key, rest, ok := strings.Cut(pair, "=")
 		if !ok {
-			return Quota{}, wrong("quota", "has %q: must be KEY=NUMBER", shortened(pair))
+			return Quota{}, wrong("quota", "has %q: must be KEY=NUMBER", beginning(pair))
 		}
 		text, _, _ := strings.Cut(rest, "=")
 		n := int64(NoQuota)
 		if text != "" {
 			parsed, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				return Quota{}, wrong("quota."+shortened(key), "is %q: must be a number", shortened(text))
+				return Quota{}, wrong("quota."+beginning(key), "is %q: must be a number", beginning(text))
 			}
 			n = max(parsed, NoQuota)
 		}
@@ -81,6 +81,15 @@ func ParseQuota(data []byte) (Quota, error) {
 		}
 	}
 	return q, nil
+}
+
+// beginning returns the first bytes of a text that is too long to be shown. What [ParseQuota] says is in the results of
+// writes, which all replicas have alike, whatever their release: so it stays as it is, though it may cut a character.
+func beginning(text string) string {
+	if len(text) <= maxShown {
+		return text
+	}
+	return text[:maxShown] + "..."
 }
 
 // String returns what [ParseQuota] reads, in the form that ZooKeeper's programs of all releases understand.

@@ -49,6 +49,9 @@ type Query struct {
 	// After is the name or path that a page begins behind; empty for the first page. PageSize is 1 to [MaxPage].
 	After    string
 	PageSize int
+	// Whole asks ListChildren for the names of all children, in Paths, instead of a page: as of one state, however many
+	// they are. Only a node's own front end asks so.
+	Whole bool
 	// Backward lists children from the last name to the first.
 	Backward bool
 	// WithData asks for the data and stats of listed children, WithStat for their stats.
@@ -92,7 +95,7 @@ type Answer struct {
 	Stat   Stat
 	// Data is nil for null.
 	Data []byte
-	// Children or Paths are a page. More says that there are further ones.
+	// Children or Paths are a page, or Paths all names of a whole list. More says that there are further ones.
 	Children []Child
 	Paths    []string
 	More     bool
@@ -127,4 +130,9 @@ type Addition struct {
 	Since Stamp
 	// Options may not ask for a linearizable read.
 	Options ReadOptions
+	// InPortions asks for what lasting watches are owed in parts of which each fits: until the last one, nothing is added.
+	// Told is how far the parts before have told. Only a node's own front end asks so: other clients are told LOST where
+	// they are owed too much (V6).
+	InPortions bool
+	Told       Portion
 }

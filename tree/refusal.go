@@ -3,6 +3,7 @@ package tree
 import (
 	"errors"
 	"fmt"
+	"unicode/utf8"
 )
 
 // ErrPath is what every [PathError] is.
@@ -16,13 +17,20 @@ func (e *PathError) Error() string { return fmt.Sprintf("path %q %s", shortened(
 // Is makes e an [ErrPath].
 func (*PathError) Is(target error) bool { return target == ErrPath }
 
-// shortened returns the begin of a path that is too long to be shown.
+// maxShown is how many bytes of a text an error shows, at most.
+const maxShown = 128
+
+// shortened returns the begin of a path that is too long to be shown, up to the end of a character: a message of gRPC
+// takes no part of one.
 func shortened(path string) string {
-	const shown = 128
-	if len(path) <= shown {
+	if len(path) <= maxShown {
 		return path
 	}
-	return path[:shown] + "..."
+	end := maxShown
+	for end > 0 && !utf8.RuneStart(path[end]) {
+		end--
+	}
+	return path[:end] + "..."
 }
 
 // Code is the reason of a [RefusedError].

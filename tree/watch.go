@@ -81,3 +81,10 @@ type Event struct {
 	// Path is the changed entry's; with ChildrenChanged its parent's.
 	Path string
 }
+
+// Portion is how far lasting watches have been told what they are owed: the events of all changes up to Through, and so
+// many of those above, in their order.
+type Portion struct {
+	Through Stamp
+	Events  int
+}

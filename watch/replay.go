@@ -73,6 +73,8 @@ type lastingWatches struct {
 	// recursiveAt says at which depths there are recursive ones.
 	recursiveAt [tree.MaxDepth + 1]bool
 	recursive   bool
+	// told counts the events that were told already of those that are replayed, the first ones.
+	told int
 }
 
 // add adds a watch, if it is a lasting one.
@@ -109,6 +111,11 @@ func (l *lastingWatches) replay(c *tree.Change, principals []tree.Principal, owe
 ) {
 	tell := func(e tree.Event, acl *tree.ACL) {
 		if l.hear(e) && readable(acl, principals) {
+			if l.told > 0 {
+				l.told--
+				owed.settle(e)
+				return
+			}
 			owed.before(e.Stamp, f)
 			f(Event{Event: e, Once: owed.settle(e)})
 		}

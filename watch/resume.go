@@ -26,6 +26,8 @@ type Resumption struct {
 	// From is the highest stamp that the client was told: the highest Told of a [Sent].
 	From    tree.Stamp
 	Watches []Watch
+	// Told is how far lasting watches were told already, by [Table.Portion].
+	Told tree.Portion
 }
 
 // Resume registers the watches that a client had on another connection, and calls f for the events that they are owed
@@ -51,7 +53,8 @@ func (t *Table[C]) Resume(c *Connection[C], r Resumption, view View, changes *Tr
 		return false, err
 	}
 	if len(lasting.kinds) > 0 {
-		between, ok := changes.concerning(&lasting, r.From, lane)
+		lasting.told = r.Told.Events
+		between, ok := changes.concerning(&lasting, max(r.From, r.Told.Through), lane)
 		if ok {
 			for change := range between {
 				lasting.replay(change, c.principals, &owed, f)

@@ -30,7 +30,9 @@ func drawACL(t *rapid.T) tree.ACL {
 	}).Draw(t, "acl")
 }
 
-func drawVersion(t *rapid.T) int64 { return rapid.Int64Range(tree.Any, 1<<62).Draw(t, "version") }
+func drawVersion(t *rapid.T) int64 {
+	return rapid.Int64Range(tree.Any, tree.MaxVersion).Draw(t, "version")
+}
 
 func drawOp(t *rapid.T) tree.Op {
 	path := drawPath(t)

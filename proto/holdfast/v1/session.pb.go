@@ -3157,8 +3157,9 @@ func (x *ListedSession) GetRemaining() *durationpb.Duration {
 
 type WatchSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tell what has happened since this stamp; 0: from now on. When the node no longer knows all of it, it sends lost
-	// first.
+	// Tell what has happened since this stamp; 0: from now on. A client that comes back names the newest stamp that came
+	// without an event or with lost: of a stamp with an event there may be more. So events may come twice. When the node no
+	// longer knows all of it, it sends lost first.
 	Since uint64 `protobuf:"fixed64,1,opt,name=since,proto3" json:"since,omitempty"`
 	// As in ReadOptions.
 	Seen          uint64 `protobuf:"fixed64,2,opt,name=seen,proto3" json:"seen,omitempty"`

@@ -69,7 +69,9 @@ type SessionServiceClient interface {
 	// node. With the order SESSION_ORDER_REMAINING there is one page, of the sessions that are soonest to expire.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// WatchSessions tells of global sessions that are opened, moved and ended, in the order of their stamps, until the call
-	// ends. The first message has a stamp and no event.
+	// ends. The first message has a stamp and no event. Without allow_stale a node that is cut off from the leader for some
+	// seconds ends the call with NO_LEADER, READ_ONLY or LAGGING: go on at another node, with the stamp up to which all was
+	// told as since.
 	WatchSessions(ctx context.Context, in *WatchSessionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchSessionsResponse], error)
 }
 
@@ -217,7 +219,9 @@ type SessionServiceServer interface {
 	// node. With the order SESSION_ORDER_REMAINING there is one page, of the sessions that are soonest to expire.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// WatchSessions tells of global sessions that are opened, moved and ended, in the order of their stamps, until the call
-	// ends. The first message has a stamp and no event.
+	// ends. The first message has a stamp and no event. Without allow_stale a node that is cut off from the leader for some
+	// seconds ends the call with NO_LEADER, READ_ONLY or LAGGING: go on at another node, with the stamp up to which all was
+	// told as since.
 	WatchSessions(*WatchSessionsRequest, grpc.ServerStreamingServer[WatchSessionsResponse]) error
 	mustEmbedUnimplementedSessionServiceServer()
 }

@@ -3559,9 +3559,10 @@ type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 1,000.
 	Watches []*WatchSpec `protobuf:"bytes,1,rep,name=watches,proto3" json:"watches,omitempty"`
-	// Tell what has happened since this stamp, the highest that the client was told. 0: tell what happens from now on.
-	// When the node no longer knows all of it, it sends lost first. A one-shot watch fires at once if its entry has
-	// changed since.
+	// Tell what has happened since this stamp. 0: tell what happens from now on. A client that comes back names the highest
+	// stamp of started, lost and told, or that of the newest event less 1 if this is higher: other events of the same stamp
+	// may have been on their way (V4). So events may come twice. When the node no longer knows all of it, it sends lost
+	// first. A one-shot watch fires at once if its entry has changed since.
 	Since uint64 `protobuf:"fixed64,2,opt,name=since,proto3" json:"since,omitempty"`
 	// As in ReadOptions.
 	Seen          uint64 `protobuf:"fixed64,3,opt,name=seen,proto3" json:"seen,omitempty"`

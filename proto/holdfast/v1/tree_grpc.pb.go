@@ -90,7 +90,8 @@ type TreeServiceClient interface {
 	CheckFence(ctx context.Context, in *CheckFenceRequest, opts ...grpc.CallOption) (*CheckFenceResponse, error)
 	// Sync returns once the asked node shows all that was committed anywhere when the call began.
 	Sync(ctx context.Context, in *SyncRequest, opts ...grpc.CallOption) (*SyncResponse, error)
-	// Watch tells of changes until the call ends. The first message is started.
+	// Watch tells of changes until the call ends. The first message is started. Without allow_stale a node that is cut off
+	// from the leader for some seconds ends the call with NO_LEADER or READ_ONLY: go on at another node, see since.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 }
 
@@ -298,7 +299,8 @@ type TreeServiceServer interface {
 	CheckFence(context.Context, *CheckFenceRequest) (*CheckFenceResponse, error)
 	// Sync returns once the asked node shows all that was committed anywhere when the call began.
 	Sync(context.Context, *SyncRequest) (*SyncResponse, error)
-	// Watch tells of changes until the call ends. The first message is started.
+	// Watch tells of changes until the call ends. The first message is started. Without allow_stale a node that is cut off
+	// from the leader for some seconds ends the call with NO_LEADER or READ_ONLY: go on at another node, see since.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	mustEmbedUnimplementedTreeServiceServer()
 }
