@@ -3,6 +3,7 @@ package auth
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -73,6 +74,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
+// errEmptied is what is wrong with a file that has nothing in it any more: it is being written, or its disk is full. If
+// it counted, every stream would end.
+var errEmptied = errors.New("it is empty: write \"tokens: []\" if nobody is to be let in")
+
 // look reads the file, which is small, and compares it: times and sizes of files may stay the same when they change.
 func (k *Keeper) look() {
 	b, err := read(k.path)
@@ -86,6 +91,9 @@ func (k *Keeper) look() {
 	}
 	k.last = b
 	book, err := Parse(b)
+	if err == nil && len(bytes.TrimSpace(b)) == 0 {
+		err = errEmptied
+	}
 	if err != nil {
 		k.complain(err)
 		return

@@ -19,7 +19,8 @@ const (
 	Reader
 	// Operator runs the cluster from day to day.
 	Operator
-	// Admin may do everything: it also changes members, and takes and restores backups, which hold everybody's secrets.
+	// Admin may do everything: it also changes members, and takes backups, which hold all data and the password hashes of
+	// access lists.
 	Admin
 )
 

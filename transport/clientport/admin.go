@@ -107,7 +107,7 @@ func (s *adminServer) KillSessions(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	guard.Note(ctx, endedText(killed))
+	noteKilled(ctx, killed)
 	answer := &holdfastv1.KillSessionsResponse{Results: make([]*holdfastv1.KillResult, len(killed))}
 	for i, one := range killed {
 		answer.Results[i] = &holdfastv1.KillResult{
@@ -118,15 +118,21 @@ func (s *adminServer) KillSessions(ctx context.Context,
 	return answer, nil
 }
 
-// endedText says how many of the sessions ended.
-func endedText(killed []session.Killed) string {
+// noteKilled tells the audit how many of the sessions ended. If none did, nothing was done.
+func noteKilled(ctx context.Context, killed []session.Killed) {
 	ended := 0
+	var failed error
 	for i := range killed {
 		if killed[i].Err == nil {
 			ended++
+		} else if failed == nil {
+			failed = killed[i].Err
 		}
 	}
-	return fmt.Sprintf("%d of %d ended", ended, len(killed))
+	guard.Note(ctx, fmt.Sprintf("%d of %d ended", ended, len(killed)))
+	if ended == 0 {
+		guard.NoteFailure(ctx, failed)
+	}
 }
 
 // operator names the operator who makes a call, for records that are kept: by name, or by address without one.

@@ -172,6 +172,23 @@ func TestActsAreAudited(t *testing.T) {
 	})
 }
 
+// A kill that has ended no session is not done, though it is answered: the line says why, as of the first session.
+func TestAKillOfNothingIsNotDone(t *testing.T) {
+	withAdmin(t, &fakeAdmin{}, func(t *testing.T, c holdfastv1.AdminServiceClient, lines *auditLines) {
+		t.Helper()
+		answer, err := c.KillSessions(t.Context(), &holdfastv1.KillSessionsRequest{Ids: []uint64{1}})
+		if err != nil || answer.GetResults()[0].GetError() == nil {
+			t.Fatalf("got %v, %v", answer, err)
+		}
+		line := strings.Join(lines.all(), "")
+		for _, want := range []string{"outcome=failed", `result="0 of 1 ended"`, "error=", session.ErrClosing.Error()} {
+			if !strings.Contains(line, want) {
+				t.Errorf("the audit lacks %s: %s", want, line)
+			}
+		}
+	})
+}
+
 func TestExplainSession(t *testing.T) {
 	withAdmin(t, &fakeAdmin{}, func(t *testing.T, c holdfastv1.AdminServiceClient, _ *auditLines) {
 		t.Helper()

@@ -380,14 +380,15 @@ func (c *connection) Jeopardy(since time.Time, try []string) { c.out.jeopardy(si
 // JeopardyEnded takes Jeopardy back. The node calls it; it does not block.
 func (c *connection) JeopardyEnded() { c.out.jeopardyEnded() }
 
-// tell queues an event and removes its session from the stream's state.
+// tell removes the session of an event from the stream's state, and then queues the event: a client that has heard of
+// it no longer finds the session on this stream.
 func (c *connection) tell(e event) {
+	if c.streamState.forget(e.id) {
+		c.count(-1)
+	}
 	if e.certificate != nil {
 		c.out.gone(*e.certificate)
 	} else {
 		c.out.moved(e.id, e.instance)
-	}
-	if c.streamState.forget(e.id) {
-		c.count(-1)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
+	"holdfast/transport/port"
 )
 
 func TestEventsAreBatchedInOrder(t *testing.T) {
@@ -198,4 +199,43 @@ func TestAnEventWaitsForNoLaterOpen(t *testing.T) {
 			t.Error("want the first open's answer, then the move")
 		}
 	})
+}
+
+// Whoever has heard that a session ended or moved looks for its connection in vain.
+func TestAStreamForgetsASessionBeforeItTellsItsEnd(t *testing.T) {
+	forgot := 0
+	stats := new(counters)
+	c := &connection{
+		server: &sessionServer{stats: stats},
+		out:    newOutbox(100, new(port.Account), port.ReadPatience, noState),
+	}
+	c.streamState = newStreamState(StreamLimits{Sessions: 2, Requests: 1}, func(busy bool) {
+		if busy {
+			return
+		}
+		forgot++
+		if n := c.out.unsent(); n != 0 {
+			t.Errorf("a stream with %d bytes for its client has forgotten its last session only then", n)
+		}
+	})
+	q := &request{resume: 7}
+	for _, lose := range []func(){
+		func() { c.Gone(session.Certificate{ID: 7}) },
+		func() { c.Moved(7, 10, 1) },
+	} {
+		if err := c.streamState.begin(q); err != nil {
+			t.Fatal(err)
+		}
+		c.streamState.release()
+		_, change := c.streamState.answered(q, session.Token{ID: 7, Attachment: 9})
+		c.count(change)
+		lose()
+		if c.out.unsent() == 0 || c.streamState.serves(7) || stats.sessions.Load() != 0 {
+			t.Error("the event is not queued, or the session is still the stream's")
+		}
+		c.out = newOutbox(100, new(port.Account), port.ReadPatience, noState)
+	}
+	if forgot != 2 {
+		t.Errorf("the stream was told %d times to serve nothing, want twice", forgot)
+	}
 }

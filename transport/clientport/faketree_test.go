@@ -168,6 +168,9 @@ func (f *fakeTree) Close() {
 	f.closed = true
 }
 
+// Hold counts nothing: the port holds no requests.
+func (*fakeTree) Hold(int) bool { return false }
+
 // Holding tells of a watch for each that was asked for, and of a byte for each thing that waits.
 func (f *fakeTree) Holding() (watches, unsent int) {
 	f.mu.Lock()

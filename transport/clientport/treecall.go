@@ -54,13 +54,21 @@ func (c *treeCall) end() {
 }
 
 // next waits for the next thing to tell the client.
-func (c *treeCall) next(ctx context.Context) (session.TreeTold, error) {
+func (c *treeCall) next(ctx context.Context) (session.TreeTold, error) { return c.nextUntil(ctx, nil) }
+
+// errLook says that it is time for something else than to tell the client.
+var errLook = errors.New("time to look")
+
+// nextUntil is next, and returns errLook if look ticks before there is anything.
+func (c *treeCall) nextUntil(ctx context.Context, look <-chan time.Time) (session.TreeTold, error) {
 	for {
 		if told, ok := c.tree.Next(time.Now()); ok {
 			return told, nil
 		}
 		select {
 		case <-c.wake:
+		case <-look:
+			return session.TreeTold{}, errLook
 		case <-ctx.Done():
 			return session.TreeTold{}, ctx.Err()
 		}

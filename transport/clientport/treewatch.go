@@ -2,6 +2,8 @@ package clientport
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -13,7 +15,8 @@ import (
 )
 
 // Watch tells of changes until the call ends. A client that reads slowly is told LOST in place of events (V6), and one
-// that reads nothing for Config.Patience loses the call.
+// that reads nothing for Config.Patience loses the call. So does one that takes no old answers at a node that is cut
+// off.
 func (s *treeServer) Watch(req *holdfastv1.WatchRequest, stream grpc.ServerStreamingServer[holdfastv1.WatchResponse],
 ) error {
 	addition, err := wire.AdditionFrom(req)
@@ -32,10 +35,15 @@ func (s *treeServer) Watch(req *holdfastv1.WatchRequest, stream grpc.ServerStrea
 	return s.node.tell(stream.Context(), holdfastv1.TreeService_Watch_FullMethodName,
 		func(m proto.Message) error { return stream.SendMsg(m) },
 		func(ctx context.Context, say func(proto.Message) error) error {
-			w := watching{server: s.node, since: addition.Since, say: say}
+			w := watching{server: s.node, since: addition.Since, takesOld: addition.Options.AllowStale, say: say}
+			look := time.NewTicker(cutOffLook)
+			defer look.Stop()
 			for {
-				told, err := c.next(ctx)
-				if err == nil {
+				told, err := c.nextUntil(ctx, look.C)
+				switch {
+				case errors.Is(err, errLook):
+					err = w.stands()
+				case err == nil:
 					err = w.tell(told)
 				}
 				if err != nil {
@@ -45,13 +53,37 @@ func (s *treeServer) Watch(req *holdfastv1.WatchRequest, stream grpc.ServerStrea
 		})
 }
 
+// cutOffLook is how often a Watch looks whether its node is cut off. A second look in a row that finds it so ends the
+// Watch: a single one may meet an election.
+const cutOffLook = 5 * time.Second
+
 // watching is a Watch under way.
 type watching struct {
 	server *sessionServer
 	since  tree.Stamp
-	say    func(proto.Message) error
+	// takesOld says that the client takes old answers. fell says that the last look found the node cut off.
+	takesOld, fell bool
+	say            func(proto.Message) error
 	// started says that the first message is sent.
 	started bool
+}
+
+// stands returns why the watch ends: the node is cut off, and may know of nothing that happens (G6). Its client can
+// go on at another node.
+func (w *watching) stands() error {
+	var why error
+	switch w.server.service.State().Mode {
+	case session.ModeNoLeader:
+		why = session.ErrNoLeader
+	case session.ModeReadOnly:
+		why = session.ErrReadOnly
+	case session.ModeReadWrite:
+	}
+	again := w.fell
+	if w.fell = why != nil && !w.takesOld; w.fell && again {
+		return why
+	}
+	return nil
 }
 
 // tell sends what there is to tell. Started is the first message of all. What the client is owed since its stamp comes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,6 +143,59 @@ func TestHowAWatchEnds(t *testing.T) {
 					t.Error("the connection was left open")
 				}
 			})
+		})
+	}
+}
+
+// A Watch ends at a node that is cut off, so that its client can go on elsewhere. It outlasts an election, and one
+// whose client takes old answers stays.
+func TestAWatchLeavesANodeThatIsCutOff(t *testing.T) {
+	for mode, want := range map[session.Mode]error{
+		session.ModeNoLeader: session.ErrNoLeader, session.ModeReadOnly: session.ErrReadOnly,
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			var is atomic.Uint32
+			becomes := func(m session.Mode) { is.Store(uint32(m)) }
+			becomes(session.ModeReadWrite)
+			service := &fakeService{state: func() session.NodeState { return session.NodeState{Mode: session.Mode(is.Load())} }}
+			withTree(service, func(f *fakeTree, _ any) error { f.answer(session.TreeAnswer{Key: 1, Stamp: 5}); return nil })
+			_, network, stop := clientPort(t, Config{}, service)
+			defer stop()
+			ended := make(chan error, 2)
+			for _, stale := range []bool{false, true} {
+				stream, err := holdfastv1.NewTreeServiceClient(dialPipes(t, network)).Watch(t.Context(), &holdfastv1.WatchRequest{
+					Watches:    []*holdfastv1.WatchSpec{{Path: "/a", Kind: holdfastv1.WatchKind_WATCH_KIND_PERSISTENT}},
+					AllowStale: stale,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					for err == nil {
+						_, err = stream.Recv()
+					}
+					ended <- err
+				}()
+			}
+			time.Sleep(cutOffLook / 2)
+			for range 3 { // elections, each of which one look meets
+				becomes(mode)
+				time.Sleep(cutOffLook)
+				becomes(session.ModeReadWrite)
+				time.Sleep(cutOffLook)
+			}
+			if len(ended) > 0 {
+				t.Fatalf("ended with %v after an election", <-ended)
+			}
+			becomes(mode)
+			time.Sleep(2 * cutOffLook)
+			synctest.Wait()
+			if len(ended) != 1 {
+				t.Fatalf("%d of two watches ended, want that which takes nothing old", len(ended))
+			}
+			if err := <-ended; !errors.Is(wire.Domain(err), want) {
+				t.Errorf("ended with %v, want %v", err, want)
+			}
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"net"
 	"slices"
 	"strings"
@@ -31,8 +32,15 @@ func calling(addr net.Addr, auth credentials.AuthInfo, digests ...string) contex
 func TestP1PrincipalsOfACall(t *testing.T) {
 	tcp := &net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7"), Port: 9}
 	subject := pkix.Name{CommonName: "billing", Organization: []string{"A, B"}}
+	raw, err := asn1.Marshal(pkix.RDNSequence{ // not in the order that package pkix has
+		{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "billing"}},
+		{{Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: "A, B"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	certified := credentials.TLSInfo{State: tls.ConnectionState{
-		VerifiedChains: [][]*x509.Certificate{{{Subject: subject}}},
+		VerifiedChains: [][]*x509.Certificate{{{Subject: subject, RawSubject: raw}}},
 	}}
 	unverified := credentials.TLSInfo{State: tls.ConnectionState{
 		PeerCertificates: []*x509.Certificate{{Subject: subject}},
@@ -60,7 +68,7 @@ func TestP1PrincipalsOfACall(t *testing.T) {
 			{Scheme: tree.Digest, ID: "super:" + hashOf(t, superDigest)},
 		}},
 		"a certificate": {calling(tcp, certified), []tree.Principal{
-			{Scheme: tree.IP, ID: "192.0.2.7"}, {Scheme: tree.X509, ID: `CN=billing,O=A\, B`},
+			{Scheme: tree.IP, ID: "192.0.2.7"}, {Scheme: tree.X509, ID: `O=A\, B,CN=billing`},
 		}},
 		"an unverified certificate": {calling(tcp, unverified), []tree.Principal{{Scheme: tree.IP, ID: "192.0.2.7"}}},
 	} {

@@ -67,6 +67,7 @@ type record struct {
 	mu     sync.Mutex
 	what   string // guarded by mu
 	result string // guarded by mu
+	failed error  // guarded by mu
 	ended  bool   // guarded by mu
 }
 
@@ -97,6 +98,18 @@ func Note(ctx context.Context, result string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.result = cut(auth.WithoutTokens(result), mostWhat)
+}
+
+// NoteFailure has the audit call an act failed that is answered without an error, because it did nothing of what was
+// asked: err says why. NoteFailure does nothing in a call without an act.
+func NoteFailure(ctx context.Context, err error) {
+	r, _ := ctx.Value(recordKey{}).(*record)
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = err
 }
 
 // cut shortens a text to at most so many bytes, and shows that it did.
@@ -130,6 +143,9 @@ func (r *record) end(err error) {
 	}
 	r.mu.Lock()
 	what, result, again := r.what, r.result, r.ended
+	if err == nil {
+		err = r.failed
+	}
 	r.ended = true
 	r.mu.Unlock()
 	if again {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -20,41 +21,78 @@ import (
 func (a *Audit) Supers(
 	ctx context.Context, vouched []tree.Principal, conn session.TreeConnection,
 ) session.TreeConnection {
-	is := func(p tree.Principal) bool { return p.Scheme == tree.Super }
-	if a == nil || !slices.ContainsFunc(vouched, is) {
+	if a == nil || !isSuper(vouched) {
 		return conn
 	}
-	// The digest that makes a client super comes right before.
-	name := ""
-	if i := slices.IndexFunc(vouched, is); i > 0 {
-		name, _, _ = strings.Cut(vouched[i-1].ID, ":")
-	}
-	caller := "super:" + name
-	if id := auth.From(ctx); id.Known() {
-		caller = id.Name + " as " + caller
+	return a.LaterSupers(auth.From(ctx).Name, shownIn(ctx).from, vouched, conn)
+}
+
+// LaterSupers is Supers for a connection whose client may become super at any time, as ZooKeeper's do. Writes are
+// audited from then on. name is the client's verified name, empty for none.
+func (a *Audit) LaterSupers(
+	name string, from net.Addr, vouched []tree.Principal, conn session.TreeConnection,
+) session.TreeConnection {
+	if a == nil {
+		return conn
 	}
 	return &supers{
-		TreeConnection: conn, audit: a, who: caller, from: address(shownIn(ctx).from), under: make(map[uint64]*record),
+		TreeConnection: conn, audit: a, name: name, from: address(from), who: superName(name, vouched),
+		under: make(map[uint64]*record),
 	}
 }
 
-// supers is the tree's part of the connection of a super client. Each write is a record until its answer comes out.
+func isSuper(vouched []tree.Principal) bool {
+	return slices.ContainsFunc(vouched, func(p tree.Principal) bool { return p.Scheme == tree.Super })
+}
+
+// superName names a client for the audit, by the digest that makes it super and its verified name; empty for a client
+// that is not super.
+func superName(name string, vouched []tree.Principal) string {
+	i := slices.IndexFunc(vouched, func(p tree.Principal) bool { return p.Scheme == tree.Super })
+	if i < 0 {
+		return ""
+	}
+	digest := ""
+	if i > 0 { // the digest comes right before
+		digest, _, _ = strings.Cut(vouched[i-1].ID, ":")
+	}
+	if name != "" {
+		return name + " as super:" + digest
+	}
+	return "super:" + digest
+}
+
+// supers is the tree's part of the connection of a client that is super, or may become it. Each write as super is a
+// record until its answer comes out.
 type supers struct {
 	session.TreeConnection
-	audit     *Audit
-	who, from string
+	audit      *Audit
+	name, from string
 
 	mu sync.Mutex
+	// who is the client while it is super, else empty. guarded by mu
+	who string
 	// under has the writes under way by their keys, which the node bounds. guarded by mu
 	under map[uint64]*record
 }
 
+// SetPrincipals replaces those whom the node vouches for.
+func (s *supers) SetPrincipals(all []tree.Principal) {
+	s.mu.Lock()
+	s.who = superName(s.name, all)
+	s.mu.Unlock()
+	s.TreeConnection.SetPrincipals(all)
+}
+
 // Write takes a write, which is audited unless it is void: that one changes nothing.
 func (s *supers) Write(w session.TreeWrite) error {
-	if w.Write.Void {
+	s.mu.Lock()
+	who := s.who
+	s.mu.Unlock()
+	if who == "" || w.Write.Void {
 		return s.TreeConnection.Write(w)
 	}
-	r := s.audit.begin(auth.SuperWrites, s.who, s.from)
+	r := s.audit.begin(auth.SuperWrites, who, s.from)
 	r.what = describeWrite(&w.Write)
 	s.mu.Lock()
 	s.under[w.Key] = r

@@ -211,6 +211,16 @@ func (l *limiter) shared(s *slot) bool {
 	return s.calls > 1
 }
 
+// held returns how many connections an address has.
+func (l *limiter) held(address netip.Addr) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if u := l.addresses[address]; u != nil {
+		return u.connections
+	}
+	return 0
+}
+
 // setBusy notes that a connection begins to serve a session or a request. Each setBusy has its setIdle.
 func (l *limiter) setBusy(s *slot) {
 	l.mu.Lock()

@@ -2,8 +2,10 @@ package port
 
 import (
 	"net"
+	"net/netip"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/time/rate"
 
 	"holdfast/session"
@@ -81,12 +83,30 @@ func (p *Port) evict(s *slot) {
 // LimitConnections returns a listener that keeps at most so many connections of l open. When one more comes, it closes
 // the oldest connection of the address that holds most.
 func LimitConnections(l net.Listener, most int) net.Listener {
-	return &bounded{Listener: l, limiter: limiter{limits: Limits{Connections: most}}}
+	return LimitClients(l, most, 0, nil)
+}
+
+// LimitClients is LimitConnections for a port that clients use: it refuses further connections of an address that has
+// perAddress already, 0 for no such limit. It does not close one of the address's own for the newcomer: that client
+// would come back, and close that of another. logger may be nil without a limit.
+func LimitClients(l net.Listener, most, perAddress int, logger hclog.Logger) net.Listener {
+	return &bounded{
+		Listener: l, limiter: limiter{limits: Limits{Connections: most}}, perAddress: perAddress, logger: logger,
+		log: rate.Sometimes{Interval: refusalLogInterval},
+	}
 }
 
 type bounded struct {
 	net.Listener
-	limiter limiter
+	limiter    limiter
+	perAddress int
+	logger     hclog.Logger
+	log        rate.Sometimes
+}
+
+// full reports whether an address has as many connections as it may have.
+func (b *bounded) full(address netip.Addr) bool {
+	return b.perAddress > 0 && address.IsValid() && b.limiter.held(address) >= b.perAddress
 }
 
 // Accept returns the next connection.
@@ -96,9 +116,18 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		address := gate.AddressOf(conn.RemoteAddr())
+		if b.full(address) {
+			b.log.Do(func() {
+				b.logger.Warn("connection refused: over a limit", "limit", connectionsPerAddress, "value", b.perAddress,
+					"remote", conn.RemoteAddr().String())
+			})
+			_ = conn.Close() // nobody has it
+			continue
+		}
 		c := &boundedConn{Conn: conn, limiter: &b.limiter}
 		c.slot.end = func() { shutDown(conn) }
-		evicted, refused := b.limiter.enter(&c.slot, gate.AddressOf(conn.RemoteAddr()))
+		evicted, refused := b.limiter.enter(&c.slot, address)
 		if evicted != nil {
 			evicted.end()
 		}

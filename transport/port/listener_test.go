@@ -1,11 +1,15 @@
 package port
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"holdfast/test/bubble"
 	"holdfast/transport/internal/porttest"
@@ -94,5 +98,63 @@ func TestEvictedConnectionsAreShutDown(t *testing.T) {
 		if time.Now().After(late) {
 			t.Fatalf("an evicted connection of which nobody reads is still open: %v", err)
 		}
+	}
+}
+
+// TestLimitClients: an address gets no more connections than it may have, and keeps those that it has. One that ends
+// makes room.
+func TestLimitClients(t *testing.T) {
+	network, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer // written by the goroutine that accepts
+	l := LimitClients(network, 10, 2, hclog.New(&hclog.LoggerOptions{Output: &log}))
+	accepted := make(chan net.Conn)
+	go func() {
+		defer close(accepted)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- conn
+		}
+	}()
+	dial := func() net.Conn {
+		t.Helper()
+		theirs, err := net.Dial("tcp", network.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = theirs.Close() })
+		return theirs
+	}
+	dial()
+	first := <-accepted
+	dial()
+	second := <-accepted
+	ended, over := make(chan struct{}), dial()
+	go func() {
+		_, _ = over.Read(make([]byte, 1)) // returns once the other side has closed
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-accepted:
+		t.Fatal("a third connection of an address with two is served")
+	}
+	if _, err := first.Write([]byte("x")); err != nil {
+		t.Errorf("the third has cost the first: %v", err)
+	}
+	_ = first.Close()
+	dial()
+	third := <-accepted
+	_, _, _ = l.Close(), second.Close(), third.Close()
+	if conn, more := <-accepted; more {
+		t.Errorf("another connection was accepted: %v", conn.RemoteAddr())
+	}
+	if !strings.Contains(log.String(), "max_connections_per_address") {
+		t.Errorf("the log does not name the limit: %s", log.String())
 	}
 }

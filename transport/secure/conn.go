@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -41,8 +40,9 @@ type Conn struct {
 	// first says what the first error, or the first bytes, of reading mean; nil: nothing.
 	first func(b []byte, err error) error
 	read  atomic.Bool
+	// store is that of the side which made the connection, nil for one without TLS. It notes the connection once the
+	// other side has shown a certificate.
 	store *Store
-	once  sync.Once
 }
 
 // NetConn returns the connection below.
@@ -94,8 +94,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 
 // Close closes the connection. It does not wait for the other side.
 func (c *Conn) Close() error {
+	c.closing.Store(true) // before forget: see secured
 	c.forget()
-	c.closing.Store(true)
 	select {
 	case <-c.done:
 		if c.upper != nil {
@@ -113,11 +113,9 @@ func (c *Conn) cut() {
 }
 
 func (c *Conn) forget() {
-	c.once.Do(func() {
-		if c.store != nil {
-			c.store.remove(c)
-		}
-	})
+	if c.store != nil {
+		c.store.remove(c)
+	}
 }
 
 // accepted is judge, with the time.
@@ -136,15 +134,19 @@ func (c *Conn) certificate() *x509.Certificate {
 	return c.state.PeerCertificates[0]
 }
 
-// secured makes t the upper end of the connection, and notes it in store if the other side has a certificate.
-func (c *Conn) secured(t *tls.Conn, store *Store, by *Material) error {
+// secured makes t the upper end of the connection, and notes it in its store if the other side has a certificate. A
+// connection that was closed during its handshake must not stay there for ever.
+func (c *Conn) secured(t *tls.Conn, by *Material) error {
 	state := t.ConnectionState()
 	c.upper, c.state = t, &state
 	if len(state.PeerCertificates) == 0 {
 		return nil
 	}
-	c.store = store
-	return store.add(c, by)
+	err := c.store.add(c, by)
+	if c.closing.Load() {
+		c.forget()
+	}
+	return err
 }
 
 // ofConn returns the Conn that a connection is, or that it wraps.

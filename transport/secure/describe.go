@@ -29,7 +29,7 @@ func Describe(c *x509.Certificate) string {
 		whose, uses = "a CA", []string{"signing certificates"}
 	}
 	lines := []string{
-		line("of", whose), line("subject", c.Subject.String()), line("signed by", c.Issuer.String()),
+		line("of", whose), line("subject", SubjectOf(c)), line("signed by", c.Issuer.String()),
 		line("for", strings.Join(uses, " and ")),
 		line("valid", c.NotBefore.UTC().Format(time.RFC3339)+" to "+c.NotAfter.UTC().Format(time.RFC3339)),
 	}

@@ -89,7 +89,7 @@ func (d *Dialer) secured(ctx context.Context, address string) (net.Conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{lower: &lower{Conn: raw}, done: make(chan struct{})}
+	c := &Conn{lower: &lower{Conn: raw}, store: d.Store, done: make(chan struct{})}
 	c.shake = func(ctx context.Context, c *Conn) error { return d.shake(ctx, c, address) }
 	if err = c.HandshakeContext(ctx); err != nil {
 		_ = c.Close() // the handshake's error says more
@@ -118,7 +118,7 @@ func (d *Dialer) shake(ctx context.Context, c *Conn, address string) error {
 		}
 		return nil
 	}
-	return c.secured(t, d.Store, m)
+	return c.secured(t, m)
 }
 
 func (d *Dialer) config(m *Material, address string) *tls.Config {

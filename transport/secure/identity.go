@@ -14,7 +14,7 @@ import (
 type Identity struct {
 	// Name is the name of this project's form; zero without one.
 	Name Name
-	// Subject is the subject of the certificate, as RFC 2253 writes it.
+	// Subject is the subject of the certificate, as [SubjectOf] writes it.
 	Subject string
 	// Certificate is the verified certificate.
 	Certificate *x509.Certificate
@@ -31,7 +31,7 @@ func IdentityOf(ctx context.Context) (Identity, bool) {
 	if err != nil {
 		return Identity{}, false // no port accepts it
 	}
-	return Identity{name, c.Subject.String(), c}, true
+	return Identity{name, SubjectOf(c), c}, true
 }
 
 func certificateOf(ctx context.Context) *x509.Certificate {

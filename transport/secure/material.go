@@ -106,11 +106,20 @@ func (f Files) parse(c contents) (*Material, error) {
 	return m, err
 }
 
-// Certificates returns the certificates of a PEM file.
+// beginsBlock is how each block of a PEM file begins.
+const beginsBlock = "-----BEGIN "
+
+// Certificates returns the certificates of a PEM file. A block that is damaged or cut short is an error, though readers
+// of PEM may skip it: a file that is being written would be taken for one with fewer CAs.
 func Certificates(b []byte) (all []*x509.Certificate, err error) {
-	for {
+	begun := bytes.Count(b, []byte(beginsBlock))
+	for whole := 0; ; whole++ {
 		var block *pem.Block
 		if block, b = pem.Decode(b); block == nil {
+			if whole < begun {
+				return nil, fmt.Errorf("%d of its %d blocks cannot be read: they are damaged or cut short, or do not begin and "+
+					"end with lines of their own", begun-whole, begun)
+			}
 			return all, nil
 		}
 		if block.Type != "CERTIFICATE" {
@@ -189,11 +198,11 @@ func (m *Material) leaf() *x509.Certificate {
 }
 
 // expires returns when the first of some certificates ends; zero for none.
-func expires(all ...*x509.Certificate) (first time.Time, of *x509.Certificate) {
+func expires(all ...*x509.Certificate) (first time.Time) {
 	for _, c := range all {
-		if c != nil && (of == nil || c.NotAfter.Before(first)) {
-			first, of = c.NotAfter, c
+		if c != nil && (first.IsZero() || c.NotAfter.Before(first)) {
+			first = c.NotAfter
 		}
 	}
-	return first, of
+	return first
 }

@@ -100,7 +100,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	s := l.server
-	return &Conn{lower: &lower{Conn: raw}, shake: s.shake, judge: nil, done: make(chan struct{})}, nil
+	return &Conn{lower: &lower{Conn: raw}, shake: s.shake, store: s.cfg.Store, done: make(chan struct{})}, nil
 }
 
 // recordHandshake is the first byte of a connection with TLS.
@@ -191,7 +191,7 @@ func (s *Server) secure(ctx context.Context, c *Conn) error {
 		}
 		return s.named(chain)
 	}
-	return c.secured(t, s.cfg.Store, m)
+	return c.secured(t, m)
 }
 
 func (s *Server) roots(m *Material) *x509.CertPool {

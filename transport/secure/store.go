@@ -135,16 +135,16 @@ func (s *Store) Refresh() {
 }
 
 // Reload loads the files if they have changed. Files that cannot be used are logged once, and the former material stays
-// until they can: a certificate that is replaced before its key is used together with it. Reload closes connections
-// whose certificates are no longer accepted.
+// until they can: a certificate that is replaced before its key is used together with it. Each look tries them again,
+// because Check may take later what it refuses now: a certificate whose time begins in a minute. Reload closes
+// connections whose certificates are no longer accepted.
 func (s *Store) Reload() {
 	now := s.cfg.Clock()
 	read, err := s.cfg.Files.read()
 	s.mu.Lock()
 	s.looked = now
-	same := err == nil && (read.equal(s.loaded) || s.complaint != "" && read.equal(s.refused))
-	back := same && read.equal(s.loaded)
-	if back {
+	same := err == nil && read.equal(s.loaded)
+	if same {
 		s.complaint = ""
 	}
 	s.mu.Unlock()
@@ -169,10 +169,12 @@ func (s *Store) Reload() {
 		"connections_closed", closed)
 }
 
-// refuse notes files that cannot be used. It logs each reason once.
+// refuse notes files that cannot be used; read is empty when they could not be read. It logs each reason, and the same
+// files, once: the text of a reason may have the time in it.
 func (s *Store) refuse(read contents, why error) {
 	s.mu.Lock()
-	again := s.complaint == why.Error()
+	again := s.complaint == why.Error() ||
+		s.complaint != "" && read.equal(s.refused) && !read.equal(contents{})
 	s.refused, s.complaint = read, why.Error()
 	s.mu.Unlock()
 	if again {
@@ -217,28 +219,38 @@ func (s *Store) remove(c *Conn) {
 	delete(s.live, c)
 }
 
-// warn says once a day that a certificate ends soon, or has ended.
+// mostWarnings bounds the certificates that one look warns about: the own one comes first.
+const mostWarnings = 10
+
+// warn says once a day which certificates end soon, or have ended. Each has a line: a former CA that is still in its
+// file must not hide the end of the own certificate.
 func (s *Store) warn() {
 	m, now := s.Current(), s.cfg.Clock()
-	ends, of := expires(slices.Concat([]*x509.Certificate{m.leaf()}, m.roots, m.clientRoots)...)
-	if of == nil {
-		return
+	var ending []*x509.Certificate
+	for _, c := range slices.Concat([]*x509.Certificate{m.leaf()}, m.roots, m.clientRoots) {
+		if c == nil || slices.ContainsFunc(ending, c.Equal) {
+			continue
+		}
+		if c.NotAfter.Sub(now) < min(aheadMost, c.NotAfter.Sub(c.NotBefore)/3) {
+			ending = append(ending, c)
+		}
 	}
-	ahead := min(aheadMost, of.NotAfter.Sub(of.NotBefore)/3)
 	s.mu.Lock()
-	due := ends.Sub(now) < ahead && (s.warned.IsZero() || now.Sub(s.warned) >= againEvery)
+	due := len(ending) > 0 && (s.warned.IsZero() || now.Sub(s.warned) >= againEvery)
 	if due {
 		s.warned = now
 	}
 	s.mu.Unlock()
-	switch {
-	case !due:
-	case now.After(ends):
-		s.cfg.Logger.Error("a certificate has expired: new connections with it are refused; renew it",
-			"certificate", describe(of), "expired", ends.UTC().Format(time.RFC3339))
-	default:
-		s.cfg.Logger.Warn("a certificate expires soon: renew it", "certificate", describe(of), "expires",
-			ends.UTC().Format(time.RFC3339))
+	if !due {
+		return
+	}
+	for _, c := range ending[:min(len(ending), mostWarnings)] {
+		if ends := c.NotAfter.UTC().Format(time.RFC3339); now.After(c.NotAfter) {
+			s.cfg.Logger.Error("a certificate has expired: new connections with it are refused; renew it",
+				"certificate", describe(c), "expired", ends)
+		} else {
+			s.cfg.Logger.Warn("a certificate expires soon: renew it", "certificate", describe(c), "expires", ends)
+		}
 	}
 }
 
@@ -246,8 +258,8 @@ func (s *Store) warn() {
 func (s *Store) Stats() Stats {
 	m := s.Current()
 	st := Stats{Reloads: s.reloads.Load(), Failures: s.failures.Load(), Closed: s.closed.Load()}
-	st.Expires, _ = expires(m.leaf())
-	st.CAExpires, _ = expires(slices.Concat(m.roots, m.clientRoots)...)
+	st.Expires = expires(m.leaf())
+	st.CAExpires = expires(slices.Concat(m.roots, m.clientRoots)...)
 	return st
 }
 

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -100,7 +101,12 @@ func Status(err error) error {
 }
 
 // Text returns the text of err for a client: the domain error's own, without the texts that wrap it.
-func Text(err error) string {
+func Text(err error) string { return sendable(domainText(err)) }
+
+// sendable returns a text that a message can carry, which is one in UTF-8. An error may quote what is not.
+func sendable(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+func domainText(err error) string {
 	var (
 		expired *session.ExpiredError
 		leader  *session.NotLeaderError
@@ -195,6 +201,7 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 	}
 	addDrain(d, err)
 	addTree(d, err)
+	d.Field, d.Limit = sendable(d.GetField()), sendable(d.GetLimit())
 	return d
 }
 

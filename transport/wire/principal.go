@@ -40,10 +40,10 @@ func ValidPrincipal(name string) bool {
 // DigestFrom returns ZooKeeper's digest of a NAME:PASSWORD: NAME:HASH, the hash being the SHA-1 of both in base64. The
 // error is a [session.FieldError] of [DigestKey], which does not show the password.
 func DigestFrom(credentials string) (string, error) {
-	name, _, _ := strings.Cut(credentials, ":")
+	name, _, whole := strings.Cut(credentials, ":")
 	digest, ok := tree.DigestOf(credentials)
 	printable := strings.IndexFunc(credentials, func(r rune) bool { return r < ' ' || r > '~' }) < 0
-	if !ok || len(name) > MaxDigestName || len(credentials) > MaxDigestBytes || !printable {
+	if !whole || !ok || len(name) > MaxDigestName || len(credentials) > MaxDigestBytes || !printable {
 		return "", &session.FieldError{Field: DigestKey, Limit: fmt.Sprintf("NAME:PASSWORD, at most %d printable ASCII "+
 			"characters, 1 to %d of them in NAME", MaxDigestBytes, MaxDigestName)}
 	}

@@ -73,7 +73,9 @@ func treeText(err error) string {
 // addTree adds what an error of the tree says to its detail.
 func addTree(d *holdfastv1.ErrorDetail, err error) {
 	if refused, ok := errors.AsType[*tree.RefusedError](err); ok {
-		d.Refusal = &holdfastv1.Refusal{Path: refused.Path, Operation: refused.Verb, Detail: refused.Detail}
+		d.Refusal = &holdfastv1.Refusal{
+			Path: sendable(refused.Path), Operation: refused.Verb, Detail: sendable(refused.Detail),
+		}
 		if write, is := errors.AsType[*tree.WriteError](err); is {
 			d.Refusal.At, d.Refusal.Stamp = int32(write.At), uint64(write.Stamp)
 		}

@@ -16,9 +16,11 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"holdfast/session"
 	"holdfast/transport/secure"
 )
 
@@ -59,13 +61,59 @@ func (ca *Issued) Issue(name secure.Name, hosts []string, valid Span) (*Issued, 
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	for _, h := range hosts {
-		if ip := net.ParseIP(strings.Trim(h, "[]")); ip != nil {
+		if err := CheckHost(h); err != nil {
+			return nil, err
+		}
+		if ip := address(h); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
 			continue
 		}
 		template.DNSNames = append(template.DNSNames, h)
 	}
 	return sign(template, valid, ca)
+}
+
+// Bounds of DNS (RFC 1035), in bytes.
+const (
+	maxDNSName  = 253
+	maxDNSLabel = 63
+)
+
+// CheckHost returns a [session.FieldError] unless h is a host that a client can find in a certificate: an IP address,
+// in brackets or not, or a DNS name. A star may stand for the first label of a name that has more. Underscores are
+// taken, as clients take them, because names in private networks have them.
+func CheckHost(h string) error {
+	if address(h) != nil {
+		return nil
+	}
+	labels := strings.Split(strings.TrimPrefix(h, "*."), ".")
+	last := labels[len(labels)-1]
+	mistyped := len(labels) > 1 && strings.Trim(last, "0123456789") == "" // no top-level domain is a number
+	if mistyped || len(h) > maxDNSName || slices.ContainsFunc(labels, notLabel) {
+		return &session.FieldError{Field: "host", Limit: "a DNS name, such as n1.example.com, or an IP address, with " +
+			"neither scheme nor port"}
+	}
+	return nil
+}
+
+// labelLetters are those of a label. Names with an underscore are no host names by RFC 952, and in use.
+const labelLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+// notLabel reports whether s cannot be a label of a DNS name.
+func notLabel(s string) bool {
+	return s == "" || len(s) > maxDNSLabel || s[0] == '-' || s[len(s)-1] == '-' ||
+		strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune(labelLetters, r) })
+}
+
+// address returns the IP address that h is, nil if h is none.
+func address(h string) net.IP {
+	if inner, ok := strings.CutPrefix(h, "["); ok {
+		if inner, ok = strings.CutSuffix(inner, "]"); !ok || !strings.Contains(inner, ":") {
+			return nil // brackets are for IPv6 alone
+		}
+		h = inner
+	}
+	return net.ParseIP(h)
 }
 
 // sign signs a certificate with the key of ca, or with its own if ca is nil.
