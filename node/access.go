@@ -1,9 +1,12 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -25,14 +28,15 @@ type access struct {
 // openAccess reads the file of tokens and certificates, and opens the audit's.
 func openAccess(cfg config.Auth, o Options) (*access, error) {
 	a := &access{}
-	lines := o.Logger.Named("audit")
+	lines := cmp.Or(o.Audit, o.Logger).Named("audit")
 	if cfg.AuditFile != "" {
 		var err error
 		a.file, err = os.OpenFile(cfg.AuditFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("opening audit_file: %w: give it a path that this process may write", err)
 		}
-		lines = hclog.New(&hclog.LoggerOptions{Name: "audit", Level: hclog.Info, Output: a.file, JSONFormat: true})
+		to := &auditFile{file: a.file, log: lines}
+		lines = hclog.New(&hclog.LoggerOptions{Name: "audit", Level: hclog.Info, Output: to, JSONFormat: true})
 	}
 	if cfg.On() {
 		var err error
@@ -47,6 +51,31 @@ func openAccess(cfg config.Auth, o Options) (*access, error) {
 		Logger: o.Logger.Named("access"), Mode: cfg.Mode, Book: a.book, Table: table, Audit: a.audit, Clock: o.Clock,
 	})
 	return a, nil
+}
+
+// auditFile writes the audit's lines into a file. A line that cannot be written, as on a full disk, goes to the log: it
+// is what remains of an act. Its logger has one goroutine write at a time.
+type auditFile struct {
+	file io.Writer
+	log  hclog.Logger
+	// torn says that a part of a line was written last.
+	torn bool
+}
+
+// Write writes one line.
+func (f *auditFile) Write(line []byte) (int, error) {
+	if f.torn { // the next line must not be a part of this one
+		if _, err := f.file.Write([]byte("\n")); err == nil {
+			f.torn = false
+		}
+	}
+	n, err := f.file.Write(line)
+	if err != nil {
+		f.torn = f.torn || n > 0
+		f.log.Error("a line was not written to audit_file: make room for it", "line", strings.TrimSpace(string(line)),
+			"error", err)
+	}
+	return n, err
 }
 
 // book returns what the file says now. Nobody asks when callers are not authenticated.

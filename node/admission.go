@@ -73,6 +73,8 @@ type admission struct {
 type reasons struct {
 	// waits says for each node why it does not let this one in.
 	waits map[session.Node]string
+	// hopeless says for each node that knows it why no leader takes this one in.
+	hopeless map[session.Node]string
 	// former is the directory that another node knows for this one, 0 when no node knows any.
 	former raftnet.Directory
 	// foreign are the nodes that have taken part in another cluster of the same id: with other founders.
@@ -140,8 +142,10 @@ func newAdmission(self session.Node, mine raftnet.Directory, founders directorie
 		levels:  levels{offered: map[session.Node]uint32{}},
 		met:     directories{self: mine},
 		agreed:  map[session.Node]bool{},
-		reasons: reasons{waits: map[session.Node]string{}, foreign: map[session.Node]bool{}},
-		asked:   map[session.Node]asking{},
+		reasons: reasons{
+			waits: map[session.Node]string{}, hopeless: map[session.Node]string{}, foreign: map[session.Node]bool{},
+		},
+		asked: map[session.Node]asking{},
 	}
 	a.in.Store(founders != nil)
 	return a
@@ -221,7 +225,7 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 		return nil
 	}
 	a.meet(from, met.Directory)
-	delete(a.waits, from)
+	a.hope(from, &m)
 	a.offered[from] = m.Offers
 	switch {
 	case view != a.view: // the answer is to an older request, and its node may be gone
@@ -342,6 +346,9 @@ func (a *admission) check() error {
 		return nil
 	}
 	e := &waitsError{mine: a.mine, former: a.former}
+	for _, node := range slices.Sorted(maps.Keys(a.hopeless)) {
+		e.hopeless = a.hopeless[node] // one is enough
+	}
 	if a.joins { // why the others do not greet it yet would send an operator to their peers
 		e.joins = a.self
 		return e

@@ -16,6 +16,9 @@ import (
 type agreement struct {
 	self session.Node
 	own  map[string]string
+	// knows reports whether a node is still one to compare with: what a removed node has said must not count for ever.
+	// nil: all are. It does not change once the node runs.
+	knows func(session.Node) bool
 
 	mu sync.Mutex
 	// theirs are the settings that other nodes have reported. Older releases report none. guarded by mu
@@ -67,7 +70,7 @@ func (a *agreement) drift() []string {
 	for _, name := range slices.Sorted(maps.Keys(a.own)) {
 		var others []string
 		for _, node := range slices.Sorted(maps.Keys(a.theirs)) {
-			if value, ok := a.theirs[node][name]; ok && value != a.own[name] {
+			if value, ok := a.theirs[node][name]; ok && value != a.own[name] && (a.knows == nil || a.knows(node)) {
 				others = append(others, fmt.Sprintf("%q on node %d", value, node))
 			}
 		}

@@ -20,9 +20,12 @@ const (
 // parts is how many connections each port may have.
 type parts struct{ clients, handshakes, peers, http, zookeeper int }
 
-// defaultParts are the parts in a process with enough descriptors.
+// defaultParts are the parts in a process with enough descriptors. Over HTTP/1.1 each open page of the console holds
+// two connections, one for its stream of events and one for its loads: 200 pages hold 400. The others are for pages
+// that are being opened, with up to six connections each for a moment, for metrics and for health. A connection costs
+// up to 50 KB with TLS, so all of them 32 MB.
 func defaultParts(clients int) parts {
-	return parts{clients: clients, handshakes: 64, peers: 256, http: 320}
+	return parts{clients: clients, handshakes: 64, peers: 256, http: 640}
 }
 
 // within returns the parts of the ports when the process may open limit files. The node's own needs come first, then

@@ -82,8 +82,7 @@ func (d *drain) Drain( //nolint:revive // flag-parameter: the caller's word
 			return clientport.DrainStatus{}, err
 		}
 	}
-	d.begin()
-	return *d.status(), nil
+	return d.statusOf(d.begin()), nil // also if it was undrained meanwhile
 }
 
 // begin begins to drain the node, unless that has begun, and returns the drain.
@@ -142,8 +141,13 @@ func (d *drain) status() *clientport.DrainStatus {
 	if now == nil {
 		return nil
 	}
+	s := d.statusOf(now)
+	return &s
+}
+
+func (d *drain) statusOf(now *draining) clientport.DrainStatus {
 	served := learner.ServedBy(d.server)
-	return &clientport.DrainStatus{
+	return clientport.DrainStatus{
 		Since: now.since, Connections: served.Connections, Sessions: served.Sessions, Local: d.server.Stats().Local,
 		Leads: d.leads(), Done: now.isDone(),
 	}

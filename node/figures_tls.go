@@ -35,6 +35,7 @@ func tlsMetrics() []metric {
 		{"peer", func(s *security) *secure.Server { return s.peers }},
 		{"client", func(s *security) *secure.Server { return s.client }},
 		{"http", func(s *security) *secure.Server { return s.http }},
+		{"zookeeper", func(s *security) *secure.Server { return s.zookeeper }},
 	} {
 		all = append(all, metric{
 			name: "tls_refused_total", kind: prometheus.CounterValue, reason: port.name,

@@ -27,6 +27,9 @@ type meeting struct {
 	// removed for good.
 	Drained bool `json:"drained,omitempty"`
 	Gone    bool `json:"gone,omitempty"`
+	// Kept says in an answer that the number of the asking node is that of a member on another directory, which the leader
+	// does not replace by itself. Older releases do not say so.
+	Kept bool `json:"kept,omitempty"`
 	// Applied is the newest entry that the asking node has applied.
 	Applied uint64 `json:"applied,omitempty"`
 	// Term is the Raft term of the answering node. Older releases send none.
@@ -56,6 +59,7 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 		members = a.roster.members()
 	}
 	known, gone, drained := a.knowsNode(from), a.roster.was(from), a.drained.Load()
+	kept := a.roster.keeps(from, directory)
 	a.agreement.heard(from, m.Settings)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +73,7 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 	}
 	return a.say(meeting{
 		Member: named == directory && directory != 0, Stranger: !known, Members: members, Gone: gone, Drained: drained,
-		Term: term, Incarnation: newest.Incarnation, Stream: newest.Stream, Needs: needs,
+		Kept: kept, Term: term, Incarnation: newest.Incarnation, Stream: newest.Stream, Needs: needs,
 	})
 }
 

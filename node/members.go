@@ -41,11 +41,30 @@ type members struct {
 	turn chan struct{}
 }
 
-// take waits for the turn.
+// lead takes the turn, and returns the tracker of the term that this node leads then: the term before may have ended
+// while another one had the turn. The caller gives the turn back unless there is an error, which is that of leading.
+func (m *members) lead(ctx context.Context) (*leader.Tracker, error) {
+	if _, err := m.leading(); err != nil {
+		return nil, err
+	}
+	if err := m.take(ctx); err != nil {
+		return nil, err
+	}
+	tracker, err := m.leading()
+	if err != nil {
+		m.give()
+	}
+	return tracker, err
+}
+
+// take waits for the turn. It is not taken once ctx has ended, as the term of a leader may have.
 func (m *members) take(ctx context.Context) error {
 	select {
 	case m.turn <- struct{}{}:
-		return nil
+		if ctx.Err() != nil {
+			m.give()
+		}
+		return ctx.Err()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -87,20 +106,20 @@ func refusal(node session.Node, cause session.MemberCause, format string, args .
 //
 //nolint:revive // flag-parameter: the caller's word
 func (m *members) Add(ctx context.Context, at session.MemberPlace, promote bool) error {
-	if _, err := m.leading(); err != nil {
-		return err
-	}
 	p := config.Peer{Node: at.Node, Raft: at.Raft, Peer: at.Peer, Client: at.Client}
 	if err := p.Check(); err != nil {
 		return err
 	}
-	if err := m.take(ctx); err != nil {
+	if _, err := m.lead(ctx); err != nil {
 		return err
 	}
 	defer m.give()
 	r := m.meetings.roster
 	if s, found := find(r.servers(), p.Node); found {
-		return r.addedBefore(s, p, promote)
+		if err := r.addedBefore(s, p, promote); err != nil {
+			return err
+		}
+		return m.another(ctx, p)
 	}
 	if r.was(p.Node) {
 		return refusal(p.Node, session.MemberUsedUp, "a node of this number was removed: give the new node a number that no "+
@@ -130,17 +149,15 @@ func (m *members) Add(ctx context.Context, at session.MemberPlace, promote bool)
 		})
 }
 
-// addedBefore returns nil if a member is what an operator wants to add: it is a repeat.
-func (r *roster) addedBefore(s raft.Server, p config.Peer, promote bool) error {
-	switch known := r.peerOf(p.Node); {
-	case known != p:
-		return refusal(p.Node, session.MemberKnown, "a member has this number, at %s", raftAddress(s))
-	case wishOf(s) == wishLeave:
-		return refusal(p.Node, session.MemberLeaving, "it is being removed")
-	case promote && wishOf(s) != wishVote:
-		return refusal(p.Node, session.MemberKnown, "it is a member already, without a vote: promote it")
+// another returns a refusal if the node at a place runs on another data directory than the member of its number, and no
+// leader takes it in on that one. A node that does not answer is what it was.
+func (m *members) another(ctx context.Context, p config.Peer) error {
+	met, _, err := m.meetings.meet(ctx, p)
+	if err != nil || met.Node != p.Node || met.Directory == 0 || !m.meetings.roster.keeps(p.Node, met.Directory) {
+		return nil //nolint:nilerr // see above
 	}
-	return nil
+	return refusal(p.Node, session.MemberKnown, "it is a member on another data directory, which the node at %s has "+
+		"lost: remove it, and start a new node with a number that no node has had", p.Raft)
 }
 
 // visit meets the node at a place, and returns its directory.
@@ -212,11 +229,8 @@ func (m *members) Remove(ctx context.Context, node session.Node) error {
 func (m *members) wish(ctx context.Context, node session.Node, w wish,
 	check func(*leader.Tracker, raft.Server) (bool, error),
 ) error {
-	tracker, err := m.leading()
+	tracker, err := m.lead(ctx)
 	if err != nil {
-		return err
-	}
-	if err = m.take(ctx); err != nil {
 		return err
 	}
 	defer m.give()

@@ -224,16 +224,24 @@ type membership struct {
 	gone map[session.Node]int
 	// target is the entry that a node must have applied before it votes.
 	target map[session.Node]uint64
-	// leaving are the members that are to be removed, since when this term knows.
-	leaving map[session.Node]time.Time
+	// leaving are the members that are to be removed.
+	leaving map[session.Node]*leaving
 	// complaints bounds the log lines about nodes that are not taken in.
 	complaints rate.Sometimes
+}
+
+// leaving is a member that is to be removed.
+type leaving struct {
+	// since is when this term has begun to wait for its clients.
+	since time.Time
+	// silent counts the looks in a row at which the node did not answer.
+	silent int
 }
 
 func newMembership(m *members, tracker *leader.Tracker) *membership {
 	return &membership{
 		meetings: m.meetings, members: m, tracker: tracker, gone: map[session.Node]int{}, target: map[session.Node]uint64{},
-		leaving: map[session.Node]time.Time{}, complaints: rate.Sometimes{Interval: complaintInterval},
+		leaving: map[session.Node]*leaving{}, complaints: rate.Sometimes{Interval: complaintInterval},
 	}
 }
 

@@ -114,6 +114,7 @@ func (n *Node) open() (err error) {
 		offers:    n.options.tested.offers(),
 		needs:     func() uint32 { return n.view.level() },
 	}
+	n.admission.agreement.knows = n.roster.knows
 	n.admission.founded.Store(n.dir.record.Founded)
 	if n.ports, err = bindPorts(n.cfg, n.options, n.roster.nodeAt); err != nil {
 		return err

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,18 +26,24 @@ import (
 	"holdfast/transport/guard"
 )
 
-// freePorts are four ports of the loopback that nobody uses now.
+// freePorts are four ports of the loopback that nobody uses now, below those that the system gives out itself.
 func freePorts(tb testing.TB) [4]string {
 	tb.Helper()
 	var ports [4]string
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	found := 0
+	for range 400 {
+		port := strconv.Itoa(10_000 + rand.N(10_000))
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
-			tb.Fatal(err)
+			continue
 		}
-		defer l.Close()
-		_, ports[i], _ = net.SplitHostPort(l.Addr().String())
+		defer l.Close() // at the end, so that each is a different one
+		ports[found] = port
+		if found++; found == len(ports) {
+			return ports
+		}
 	}
+	tb.Fatal("there are no free ports")
 	return ports
 }
 

@@ -17,6 +17,9 @@ import (
 type Options struct {
 	// Logger may not be nil.
 	Logger hclog.Logger
+	// Audit takes the lines about what operators do when there is no audit_file. It should write lines of the level Info,
+	// whatever Logger writes. nil is Logger.
+	Audit hclog.Logger
 	// Network is TCP when nil.
 	Network Network
 	// Version is shown by GetStatus.

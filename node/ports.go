@@ -85,7 +85,8 @@ func bindPorts(cfg config.Config, o Options, nodeAt func(address string) session
 	}
 	l.http = port.LimitConnections(l.http, l.parts.http)
 	if l.zookeeper != nil {
-		l.zookeeper = s.zookeeper.Listener(port.LimitConnections(l.zookeeper, l.parts.zookeeper))
+		l.zookeeper = s.zookeeper.Listener(port.LimitClients(l.zookeeper, l.parts.zookeeper,
+			cfg.Gate.MaxConnectionsPerAddress, o.Logger.Named("zookeeper")))
 	}
 	for _, secured := range []struct {
 		on *net.Listener

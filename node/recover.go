@@ -21,10 +21,17 @@ type Survivor struct {
 	From backup.Header
 	// Members are the members of the newest configuration in the log.
 	Members []session.Node
+	// Last is the last entry of its log. Of several survivors the one whose last entry is of the highest term, and in that
+	// term the one with the highest index, has all that was acknowledged. The term of a vote says nothing: a node with an
+	// old log may have voted for one that is lost.
+	Last LogEnd
 
 	lock  io.Closer
 	state *fsm.Backup
 }
+
+// LogEnd is the last entry of a log, or of the snapshot that stands for it.
+type LogEnd struct{ Term, Index uint64 }
 
 // OpenSurvivor reads the state of a node from its data directory. The error says why there is none: another process
 // uses the directory, its files do not fit together, or an entry cannot be read.
@@ -93,6 +100,9 @@ func (s *Survivor) read(path string, logger hclog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if s.Last, err = all.end(stored); err != nil {
+		return err
+	}
 	for _, one := range servers {
 		if node, _, idErr := nodeOfServer(one.ID); idErr == nil {
 			s.Members = append(s.Members, node)
@@ -112,6 +122,15 @@ func (s *Survivor) describe(record identityRecord, log *storedLog) {
 	s.From.Index, s.From.Term, s.From.FeatureLevel = c.Index, max(log.term, c.Term), c.Level
 	s.From.Sessions, s.From.Certificates, s.From.Entries = c.Sessions, c.Certificates, c.Entries
 	s.From.Ephemerals, s.From.StateDigest = c.Ephemerals, c.Digest
+}
+
+// end returns the last entry of a log. With a snapshot behind it, the log goes on from there.
+func (s *stores) end(log *storedLog) (LogEnd, error) {
+	newest, err := s.newest()
+	if err != nil || newest == nil || newest.Index <= log.last {
+		return LogEnd{log.lastTerm, log.last}, err
+	}
+	return LogEnd{newest.Term, newest.Index}, nil
 }
 
 // replay returns the state after the newest snapshot and all entries of the log, and the newest configuration there.

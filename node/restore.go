@@ -249,7 +249,11 @@ func (f *foundation) snapshot(origins *snapshotStore) error {
 	if err != nil {
 		return errors.Join(err, sink.Cancel())
 	}
-	f.contents, err = fsm.Renew(records, sink, fsm.Renewal{Key: f.key, Now: f.Now})
+	var nodes []session.Node
+	for _, p := range f.Peers {
+		nodes = append(nodes, p.Node)
+	}
+	f.contents, err = fsm.Renew(records, sink, fsm.Renewal{Key: f.key, Now: f.Now, Nodes: nodes})
 	if err = errors.Join(err, records.Close()); err == nil && f.contents.Index != index {
 		err = fmt.Errorf("the state is of index %d, and its header says %d", f.contents.Index-fsm.IndexLeap,
 			f.from.header.Index)

@@ -69,6 +69,14 @@ func (r *roster) directoryOf(node session.Node) (raft.Server, raftnet.Directory,
 	return raft.Server{}, 0, false
 }
 
+// keeps reports whether a node is a member on another directory than d, and one that the leader does not replace by
+// itself: an operator has added it, or wants it to have no vote.
+func (r *roster) keeps(node session.Node, d raftnet.Directory) bool {
+	s, directory, member := r.directoryOf(node)
+	_, marks := raftnet.Marks(s.Address)
+	return member && directory != d && len(marks) > 0
+}
+
 // named returns the directory of [roster.directoryOf], 0 when the node is no member.
 func (r *roster) named(node session.Node) raftnet.Directory {
 	_, d, _ := r.directoryOf(node)

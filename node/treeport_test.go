@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,6 +129,39 @@ func TestTreeThroughThePort(t *testing.T) {
 		x.denied()
 		if got := n.ports.client.Stats(); got.TreeWrites < 4 || got.TreeReads < 8 || got.TreeWatches != 2 {
 			t.Errorf("counted %+v", got)
+		}
+	})
+}
+
+// One client's requests at their bounds stop nobody: a version that the log cannot write is refused by its field, what
+// comes behind it takes effect, and a refusal that shows a long path beyond ASCII keeps its stream and its reason.
+func TestRequestsAtTheirBoundsThroughThePort(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := treeCluster(t, nil)
+		defer c.stop()
+		n := c.nodes[0]
+		if n == c.leader(within) {
+			n = c.nodes[1]
+		}
+		x, path := c.treeAtPort(n, "me:secret"), "/"+strings.Repeat("é", 100)
+		x.say(
+			x.write(2, 1, tree.Set{Path: "/", Version: math.MaxInt64}),
+			x.write(3, 1, tree.Create{Path: "/a", Kind: tree.Persistent}),
+			x.read(4, tree.Query{Kind: tree.GetEntry, Path: path}),
+		)
+		const field = "transaction.then[0].set.version"
+		if got := x.hear().GetFailed(); got.GetSeq() != 2 || got.GetError().GetField() != field {
+			t.Errorf("a version that the log cannot write: %v", got)
+		}
+		if got := x.hear().GetWritten(); got.GetSeq() != 3 || got.GetOutcome().GetRefused() != nil {
+			t.Errorf("the write behind it: %v", got)
+		}
+		if got := x.hear().GetFailed(); got.GetSeq() != 4 || got.GetError().GetRefusal().GetPath() != path {
+			t.Errorf("a read of a long path: %v", got)
+		}
+		_, err := x.Get(as(t.Context(), "me:secret"), &holdfastv1.GetRequest{Path: path})
+		if err = wire.Domain(err); !errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
+			t.Errorf("a call for a long path: %v", err)
 		}
 	})
 }

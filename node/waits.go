@@ -9,6 +9,22 @@ import (
 	"holdfast/transport/raftnet"
 )
 
+// hope begins anew with why a node does not let this one in, and notes what no leader will change. Called with mu held.
+func (a *admission) hope(from session.Node, m *meeting) {
+	delete(a.waits, from)
+	delete(a.hopeless, from)
+	switch {
+	case m.Gone:
+		a.hopeless[from] = fmt.Sprintf("node %d was removed from the cluster for good, as node %d says: stop this node, and "+
+			"start a new one with a number that no node has had", a.self, from)
+	case m.Kept:
+		a.hopeless[from] = fmt.Sprintf("node %d is a member on another data directory, as node %d says, and was added at "+
+			"run time or is an observer: no leader takes it in on this one; stop this node, and put that directory back "+
+			"unless it is an older copy, or run holdfast cluster remove %d and start a new node with a number that no node "+
+			"has had", a.self, from, a.self)
+	}
+}
+
 // waitsError says that the node waits for its admission.
 type waitsError struct {
 	// nodes have not agreed with this one on the founders of the cluster. why are the known reasons.
@@ -16,11 +32,16 @@ type waitsError struct {
 	why   []string
 	// mine is the node's directory. former is the directory that the cluster knows for the node, 0 when it knows none.
 	mine, former raftnet.Directory
+	// hopeless says why no leader takes the node in; empty: one may.
+	hopeless string
 	// joins is the node's number if it founds no cluster, else 0.
 	joins session.Node
 }
 
 func (e *waitsError) Error() string {
+	if e.hopeless != "" {
+		return e.hopeless
+	}
 	text := "waiting for " + e.awaited() +
 		": this node's data directory is new, and the node takes part once all nodes have met"
 	if e.joins != 0 {

@@ -35,17 +35,14 @@ func (m *membership) bringAbout(ctx context.Context) bool {
 func (m *membership) towards(ctx context.Context, s raft.Server, node session.Node, w wish) func() {
 	r, timeout := m.consensus.raft, m.interval
 	switch {
-	case node == m.roster.self && s.Suffrage == raft.Voter:
-		return func() { // the next leader goes on
-			if err := m.members.handover.handOver(ctx); err != nil && !errors.Is(err, session.ErrNotLeader) &&
-				ctx.Err() == nil {
-				m.logger.Warn("leadership was not handed over by a node that is to lose its vote", "error", err)
-			}
-		}
 	case s.Suffrage == raft.Voter:
+		// A leader that cannot lose its vote yet leads on: the next one may be such a leader too, and hand back.
 		if err := m.members.quorum(m.tracker, node, 0); err != nil {
 			m.complaints.Do(func() { m.logger.Warn("a member keeps its vote for now", "node", node, "reason", err) })
 			return nil
+		}
+		if node == m.roster.self {
+			return func() { m.leave(ctx) }
 		}
 		return func() {
 			m.logger.Warn("a member loses its vote", "node", node)
@@ -66,6 +63,14 @@ func (m *membership) towards(ctx context.Context, s raft.Server, node session.No
 	return func() {
 		m.logger.Warn("removing a member for good", "node", node)
 		r.RemoveServer(s.ID, 0, timeout)
+	}
+}
+
+// leave hands leadership over, because this node is to lose its vote. The next leader goes on.
+func (m *membership) leave(ctx context.Context) {
+	err := m.members.handover.handOver(ctx)
+	if err != nil && !errors.Is(err, session.ErrNotLeader) && ctx.Err() == nil {
+		m.logger.Warn("leadership was not handed over by a node that is to lose its vote", "error", err)
 	}
 }
 
@@ -91,22 +96,24 @@ func (m *membership) awaitChange(ctx context.Context, s raft.Server) {
 // left reports whether nobody has to be waited for at a node that is to be removed: its clients have gone, or it has
 // had its time, or it is dead.
 func (m *membership) left(ctx context.Context, node session.Node) bool {
-	since, waiting := m.leaving[node]
-	if !waiting {
-		since = time.Now()
-		m.leaving[node] = since
+	l := m.leaving[node]
+	if l == nil {
+		l = &leaving{since: time.Now()}
+		m.leaving[node] = l
 	}
-	if time.Since(since) > m.members.handover.cfg.Clients.DrainTimeout+recent*m.interval {
+	if time.Since(l.since) > m.members.handover.cfg.Clients.DrainTimeout+recent*m.interval {
 		return true
 	}
 	met, _, err := m.meet(ctx, m.roster.peerOf(node))
 	if err != nil {
 		if m.tracker.Follows(node) {
+			l.silent = 0
 			return false
 		}
-		m.gone[node]++
-		return m.gone[node] >= patience
+		l.silent++
+		return l.silent >= patience
 	}
+	l.silent = 0
 	var told meeting
 	return json.Unmarshal(met.Answer, &told) == nil && told.Drained
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/x509"
 	"net"
+	"slices"
 
 	"holdfast/auth"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/zk"
 )
@@ -15,19 +17,35 @@ func newZooKeeper(n *Node, l net.Listener) *zk.Server {
 	if l == nil {
 		return nil
 	}
+	audit := n.ports.access.audit.LaterSupers
+	if n.cfg.Tree.Super == "" {
+		audit = nil // nobody can be super
+	}
 	return zk.New(zk.Config{
 		Logger:   n.options.Logger.Named("zookeeper"),
 		Gate:     n.ports.client.Gate(),
 		Access:   zooKeeperAccess{n.ports.access},
 		Census:   n.ports.census,
 		Super:    n.cfg.Tree.Super,
-		Words:    n.cfg.ZooKeeper.Allowed(),
+		Audit:    audit,
+		Words:    wordsOf(n.cfg),
 		Standing: n.zooKeeperStanding,
 		Members:  func() string { return "" },
 		KeepsLocal: func(other session.Node) bool {
 			return n.cfg.Sessions.Local && other != n.cfg.Node && n.roster.named(other) != 0
 		},
 	}, n.options.traces.service(n.server))
+}
+
+// wordsOf returns the four-letter words that a node answers. A client of a read-only server asks the others whether
+// they take writes, and stays where it is until one says so. So a node that may be read-only answers that word whatever
+// zk_words are, as ZooKeeper does.
+func wordsOf(cfg config.Config) []string {
+	words := cfg.ZooKeeper.Allowed()
+	if cfg.ReadOnly && !slices.Contains(words, "isro") {
+		words = append(words, "isro")
+	}
+	return words
 }
 
 // zooKeeperAccess asks for roles on ZooKeeper's port: a client needs the role client, and who asks for a four-letter

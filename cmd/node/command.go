@@ -93,8 +93,9 @@ func runCommand(environ []string) *cobra.Command {
 			if err != nil {
 				return failure{fmt.Errorf("finding the limit of memory: %w: set memory_limit", err)}
 			}
+			logger, audit := newLoggers(cmd.ErrOrStderr(), cfg.Log.Level, cfg.Log.Format)
 			return runNode(cmd.Context(), cfg, node.Options{
-				Logger: newLogger(cmd.ErrOrStderr(), cfg.Log.Level, cfg.Log.Format), Version: buildVersion(), Memory: memory,
+				Logger: logger, Audit: audit, Version: buildVersion(), Memory: memory,
 				Console: console.ForNode, Origins: config.Origins(cmd.Flags(), environ),
 			})
 		},
@@ -123,12 +124,26 @@ func runNode(ctx context.Context, cfg config.Config, o node.Options) error {
 }
 
 func newLogger(to io.Writer, level, format string) hclog.Logger {
-	return hclog.New(&hclog.LoggerOptions{
+	logger, _ := newLoggers(to, level, format)
+	return logger
+}
+
+// newLoggers returns a logger, and one of the same form for what operators do: those lines are written at every level
+// but off.
+func newLoggers(to io.Writer, level, format string) (logger, audit hclog.Logger) {
+	options := hclog.LoggerOptions{
 		Name:       "node",
 		Level:      hclog.LevelFromString(level),
 		Output:     to,
 		JSONFormat: format == "json",
-	})
+		Mutex:      new(sync.Mutex),
+	}
+	logger = hclog.New(&options)
+	if logger.IsInfo() || options.Level == hclog.Off {
+		return logger, logger
+	}
+	options.Level = hclog.Info
+	return logger, hclog.New(&options)
 }
 
 func versionCommand() *cobra.Command {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -79,6 +79,7 @@ func restoreCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			defer goesOn(cmd)()
 			made, err := node.Restore(args[0], n)
 			if err != nil {
 				return failure{fmt.Errorf("restore: %w", err)}
@@ -141,16 +142,17 @@ func recovers(cmd *cobra.Command, from string, n node.Founding, yes bool) (err e
 	}
 	h := left.From
 	say("%s is node %d of cluster %q, which had nodes %v.\n", from, h.Node, h.Cluster, left.Members)
-	say("Its log ends in term %d with index %d: %d sessions, %d entries of the tree.\n", h.Term, h.Index, h.Sessions,
-		h.Entries)
+	say("Its log ends in term %d with index %d: %d sessions, %d entries of the tree.\n", left.Last.Term, left.Last.Index,
+		h.Sessions, h.Entries)
 	say("What only the other nodes had is gone for good, acknowledged or not. If another directory is left, look at it\n" +
 		"too, and take the one whose log ends in the higher term, or with the higher index of the same term.\n")
 	if !yes {
 		say("Type the former cluster's id to go on: ")
-		if err = confirmed(cmd.InOrStdin(), h.Cluster); err != nil {
+		if err = confirmed(cmd.Context(), cmd.InOrStdin(), h.Cluster); err != nil {
 			return err
 		}
 	}
+	defer goesOn(cmd)()
 	made, err := left.Found(n)
 	if err != nil {
 		return err
@@ -159,13 +161,29 @@ func recovers(cmd *cobra.Command, from string, n node.Founding, yes bool) (err e
 	return nil
 }
 
-// confirmed returns an error unless the next line is what was asked for.
-func confirmed(from io.Reader, want string) error {
-	line, err := bufio.NewReader(io.LimitReader(from, 1<<10)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+// goesOn tells the user, when a signal tells the command to end, that the command goes on: package node makes data
+// directories in one call, which cannot be interrupted and leave nothing behind. The returned function ends that.
+func goesOn(cmd *cobra.Command) (end func()) {
+	told := make(chan struct{})
+	stop := context.AfterFunc(cmd.Context(), func() {
+		defer close(told)
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "node: the directories are being made, and the command goes on: a second "+
+			"signal ends it at once, and no node starts on what it leaves")
+	})
+	return func() {
+		if !stop() {
+			<-told
+		}
 	}
-	if got := strings.TrimSpace(line); got != want {
+}
+
+// confirmed returns an error unless the next line is what was asked for.
+func confirmed(ctx context.Context, from io.Reader, want string) error {
+	got, err := arg.Answer(ctx, from)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the answer: %w: nothing was changed", err)
+	}
+	if got != want {
 		return fmt.Errorf("not confirmed: the cluster's id is %q, and not %q: nothing was changed", want, got)
 	}
 	return nil

@@ -22,6 +22,7 @@ type Conn struct {
 	loose      map[*Pending]struct{} // requests without a session
 	requests   int
 	queued     int // bytes of requests
+	unholding  bool
 	// crowded says that the connection may take no requests now. Only the one that asks for them makes it so.
 	crowded atomic.Bool
 	// place is closed when there is a place for a request again; nil while nobody waits.
@@ -219,21 +220,63 @@ func (c *Conn) hasRoom() bool {
 // admit counts a request that waits, or refuses it (G8). One more request may come once the bytes are below their
 // bound, whatever its size. What is too much for the node is refused in its turn.
 func (c *Conn) admit(p *Pending) error {
+	if err := c.takes(); err != nil {
+		return err
+	}
+	if err := c.lane.node.Queued.take(p.bytes); err != nil {
+		p.kind, p.refusal, p.bytes, p.unasked, p.write.Body = refusing, err, 0, false, nil
+	}
+	c.count(1, p.bytes)
+	return nil
+}
+
+// takes returns why a connection takes no request that waits.
+func (c *Conn) takes() error {
 	switch {
 	case c.closed:
 		return session.ErrClosed
+	case c.unholding:
+		return nil
 	case c.requests >= c.lane.limits.Requests:
 		return limitError("queued_requests", c.lane.limits.Requests, "requests")
 	case c.queued >= c.lane.limits.Queued:
 		return limitError("queued_bytes", c.lane.limits.Queued, "bytes")
 	}
-	if err := c.lane.node.Queued.take(p.bytes); err != nil {
-		p.kind, p.refusal, p.bytes, p.unasked, p.write.Body = refusing, err, 0, false, nil
-	}
-	c.requests++
-	c.queued += p.bytes
-	c.crowded.Store(!c.hasPlace())
 	return nil
+}
+
+// count counts requests that wait.
+func (c *Conn) count(requests, bytes int) {
+	c.requests += requests
+	c.queued += bytes
+	c.crowded.Store(!c.hasPlace())
+}
+
+// Hold counts a request that waits elsewhere, with its bytes, as one of those that wait (G8). [Conn.Unhold] takes it
+// back. The error is a [session.LimitError] if it is too much for the connection or the node.
+func (c *Conn) Hold(bytes int) error {
+	if err := c.takes(); err != nil {
+		return err
+	}
+	if err := c.lane.node.Queued.take(bytes); err != nil {
+		return err
+	}
+	c.count(1, bytes)
+	return nil
+}
+
+// Unhold takes a request out of those that are held, and calls place. The connection takes the request that place
+// makes, if any, however many wait.
+func (c *Conn) Unhold(bytes int, place func() error) error {
+	c.requests--
+	c.queued -= bytes
+	c.lane.node.Queued.give(bytes)
+	c.unholding = true
+	err := place()
+	c.unholding = false
+	c.count(0, 0)
+	c.freed()
+	return err
 }
 
 // Crowded reports whether [Conn.Full] may return a channel. Whoever asks for requests and sees false may ask for one
@@ -266,9 +309,7 @@ func (c *Conn) freed() {
 
 // answered takes a request out of those that wait.
 func (c *Conn) answered(p *Pending) {
-	c.requests--
-	c.queued -= p.bytes
-	c.crowded.Store(!c.hasPlace())
+	c.count(-1, -p.bytes)
 	c.lane.node.Queued.give(p.bytes)
 	c.freed()
 }

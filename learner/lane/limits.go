@@ -86,6 +86,14 @@ func (u *Unsent) has() bool {
 	return u.taken.Load() < u.limit
 }
 
+// heldPart is the part of the room for a node's requests beyond which no more should wait in front of the lanes.
+const heldPart = 2
+
+// Hold counts bytes of requests that wait in front of the lanes, or takes them back if they are negative. It reports
+// whether no more of them should come. They have half of the room, so that the requests whose turn has come find the
+// rest: those of a client that waits for each answer are refused by nobody who sends much ahead.
+func (q *Queued) Hold(bytes int) (crowded bool) { return q.taken.Add(int64(bytes)) >= q.limit/heldPart }
+
 func limitError(name string, limit int, unit string) error {
 	return &session.LimitError{Name: name, Limit: fmt.Sprintf("%d %s", limit, unit)}
 }

@@ -56,6 +56,8 @@ type Answer struct {
 	Lost bool
 	// Removed counts the watches that were removed.
 	Removed int
+	// More says how far a part of what lasting watches are owed went, which was told instead of adding them.
+	More *tree.Portion
 
 	// bytes is what the answer takes at most until it is filled, and then what it takes; filled says that all of the
 	// above is there. guarded by Conn.mu
@@ -120,13 +122,17 @@ func (p *Pending) seen() uint64 {
 	return max(p.options().Seen, p.addition.Since).Index()
 }
 
-// largest returns what the answer to a read may take, at most. stat is that of the entry.
+// largest returns what the answer to a read may take, at most, and of a whole list what it takes with names of a usual
+// length. stat is that of the entry.
 func largest(q *tree.Query, stat tree.Stat) int {
 	const plain = 256
 	switch q.Kind {
 	case tree.GetEntry:
 		return plain + stat.Bytes
 	case tree.ListChildren, tree.ListEphemerals:
+		if q.Whole {
+			return plain + stat.Children*nameBytes
+		}
 		if q.PageSize > 0 && !q.WithData {
 			return plain + min(tree.MaxPageBytes, q.PageSize*(plain+tree.MaxPath))
 		}

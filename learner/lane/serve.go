@@ -90,8 +90,7 @@ func (l *Lane) Refuse(c *Conn, w Write, why error) error {
 func (l *Lane) Mark(id session.ID, attachment uint64, passed func()) {
 	for o := l.sessions[attached{id, attachment}]; o != nil; o = o.next {
 		if !o.guest {
-			o.conn.requests++
-			o.conn.crowded.Store(!o.conn.hasPlace())
+			o.conn.count(1, 0)
 			o.add(&Pending{conn: o.conn, queue: o, kind: marking, passed: passed})
 			l.advance(o)
 			return
@@ -242,15 +241,12 @@ func (l *Lane) register(p *Pending, exists bool) error {
 
 // addWatches adds watches and answers. They begin with the lane's tree, or are told what they are owed since a stamp.
 func (l *Lane) addWatches(p *Pending) {
-	c, since := p.conn, p.addition.Since
+	c := p.conn
 	a := &Answer{Key: p.key, Stamp: l.now()}
-	if since == 0 {
+	if p.addition.Since == 0 {
 		a.Err = c.addFresh(slices.Clone(p.addition.Watches))
 	} else {
-		r := watch.Resumption{From: since, Watches: watches(&p.addition)}
-		if a.Lost, a.Err = l.table.Resume(c.watcher, r, l.shown.Root, l.node.Hub.changes, c.event); a.Lost {
-			c.lost(since+1, l.now())
-		}
+		comeBack(l, p, a)
 	}
 	c.watching()
 	l.answer(p, a)
@@ -325,6 +321,9 @@ func (j Job) read() (a tree.Answer, err error) {
 		a.Stat, a.Exists, err = view.Exists(q.Path)
 		return a, err
 	case tree.ListChildren:
+		if q.Whole {
+			return j.names(view)
+		}
 		var page tree.Page
 		page, err = view.List(q.Path, j.bounds(), j.detail())
 		return tree.Answer{Exists: err == nil, Stat: page.Stat, Children: page.Children, More: page.More}, err
@@ -369,13 +368,13 @@ func (j Job) detail() tree.Detail {
 
 // sizeOf returns about what an answer takes.
 func sizeOf(a *tree.Answer) int {
-	const plain, child = 256, 128
+	const plain, child, text = 256, 128, 16
 	size := plain + len(a.Data)
 	for i := range a.Children {
 		size += child + len(a.Children[i].Name) + len(a.Children[i].Data)
 	}
 	for _, p := range a.Paths {
-		size += child + len(p)
+		size += text + len(p)
 	}
 	for _, g := range a.ACL {
 		size += child + len(g.ID)

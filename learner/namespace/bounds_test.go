@@ -292,3 +292,95 @@ func TestAClosedConnection(t *testing.T) {
 		w.sends("")
 	})
 }
+
+// upgradesAt makes sessions of a connection local until a channel is closed.
+func upgradesAt(c *client, upgraded <-chan struct{}, ids ...session.ID) {
+	for _, id := range ids {
+		c.local[id] = true
+	}
+	c.upgrade = func(ctx context.Context, id session.ID) error {
+		select {
+		case <-upgraded:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.local[id] = false
+		return nil
+	}
+}
+
+// G8: what waits for upgrades counts for its connection, and keeps its place when it comes into the lane.
+func TestG8RequestsBehindUpgradesOfAConnection(t *testing.T) {
+	inWorld(t, func(cfg *namespace.Config) {
+		cfg.Lane = lane.DefaultLimits()
+		cfg.Lane.Queued = 5000
+	}, func(w *world) {
+		c, upgraded := w.connects(one, one+1), make(chan struct{})
+		upgradesAt(c, upgraded, one, one+1)
+		c.writes(one, 1)
+		c.writes(one+1, 1)
+		reads := func() error {
+			return c.conn.Read(session.TreeRead{
+				Key: readKeys + 1, Query: tree.Query{Kind: tree.GetStat, Path: "/", Session: uint64(one)}, Bytes: 5000,
+			})
+		}
+		if err := reads(); err != nil || !isFull(c) {
+			t.Fatalf("more waits than a connection may: %v", err)
+		}
+		err := reads()
+		if limit, ok := errors.AsType[*session.LimitError](err); !ok || limit.Name != "queued_bytes" {
+			t.Errorf("one more: %v", err)
+		}
+		full := c.conn.Full()
+		close(upgraded)
+		synctest.Wait()
+		w.applies(w.takes()...)
+		c.hears("1: done", "1: done", read(1, w.index))
+		select {
+		case <-full:
+		default:
+			t.Error("nobody was told that there is room")
+		}
+	})
+}
+
+// G8: what waits for upgrades counts for the node, until it is answered or its connection is gone.
+func TestG8RequestsBehindUpgradesOfTheNode(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		var all []*client
+		const each = 3 << 20
+		next := func() error {
+			id := one + session.ID(len(all))
+			c := w.connects(id)
+			upgradesAt(c, nil, id)
+			all = append(all, c)
+			c.writes(id, 1)
+			return c.conn.Read(session.TreeRead{
+				Key: readKeys, Query: tree.Query{Kind: tree.GetStat, Path: "/", Session: uint64(id)}, Bytes: each,
+			})
+		}
+		for range lane.MaxNodeQueued / each {
+			if err := next(); err != nil {
+				t.Fatalf("with %d of %d bytes: %v", len(all)*each, lane.MaxNodeQueued, err)
+			}
+		}
+		err := next()
+		limit, ok := errors.AsType[*session.LimitError](err)
+		if !ok || limit.Name != "node_queued_bytes" || limit.RetryAfter <= 0 {
+			t.Fatalf("one more: %v", err)
+		}
+		for _, c := range all {
+			c.conn.Close()
+		}
+		for range lane.MaxNodeQueued / each {
+			if err := next(); err != nil {
+				t.Fatalf("after all went: %v", err)
+			}
+		}
+		for _, c := range all {
+			c.conn.Close()
+		}
+	})
+}

@@ -44,7 +44,9 @@ type Connection struct {
 	adopted map[session.ID]uint64
 	// upgrading are local sessions whose upgrade is under way. guarded by order
 	upgrading map[session.ID]*upgrading
-	closed    bool // guarded by order
+	// holds are the bytes of requests that wait in front of the lanes. guarded by order
+	holds  int
+	closed bool // guarded by order
 
 	// held is what Next has taken out and not told; used by the connection's writer.
 	held *lane.Sent
@@ -74,6 +76,7 @@ func (c *Connection) Close() {
 		return
 	}
 	c.closed = true
+	c.service.queued.Hold(-c.holds)
 	c.order.Unlock()
 	c.cancel()
 	c.waits.Wait()
@@ -247,7 +250,7 @@ func (c *Connection) takeOut(now time.Time) (lane.Sent, bool) {
 
 // answerOf returns a lane's answer as the port takes it.
 func answerOf(a *lane.Answer) *session.TreeAnswer {
-	out := &session.TreeAnswer{Key: a.Key, Stamp: a.Stamp, Removed: a.Removed, Err: a.Err, Lost: a.Lost}
+	out := &session.TreeAnswer{Key: a.Key, Stamp: a.Stamp, Removed: a.Removed, Err: a.Err, Lost: a.Lost, More: a.More}
 	switch {
 	case a.Err != nil:
 	case a.Result != nil:
@@ -271,6 +274,17 @@ func (c *Connection) Full() (full <-chan struct{}) {
 	}
 	c.runner.Do(func(*lane.Lane) { full = c.conn.Full() })
 	return full
+}
+
+// Hold counts bytes of requests that wait in front of the lanes (G8).
+func (c *Connection) Hold(bytes int) (crowded bool) {
+	c.order.Lock()
+	defer c.order.Unlock()
+	if c.closed {
+		return false
+	}
+	c.holds += bytes
+	return c.service.queued.Hold(bytes)
 }
 
 // Stuck returns for how long nothing was taken out although there was something (G9).

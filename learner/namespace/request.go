@@ -37,7 +37,7 @@ func (c *Connection) place(r request) error {
 		return c.drive(r, 0)
 	}
 	if u := c.upgrading[r.id]; u != nil {
-		return u.add(r)
+		return c.await(u, r)
 	}
 	attachment, local, err := c.attachment(r.id)
 	switch {
@@ -99,22 +99,27 @@ type upgrading struct {
 	bytes   int
 }
 
-// add adds a request, within the bounds of a session's unanswered writes (X1).
-func (u *upgrading) add(r request) error {
+// await adds a request to those that wait, within the bounds of a session's unanswered writes (X1), and of what waits
+// at its connection and its node (G8). Called with order held.
+func (c *Connection) await(u *upgrading, r request) error {
 	if len(u.waiting) >= tree.MaxUnanswered || u.bytes+r.size > tree.MaxUnansweredBytes {
 		return &session.LimitError{
 			Name: "requests_behind_upgrade", RetryAfter: session.BusyRetryAfter,
 			Limit: fmt.Sprintf("%d, or %d bytes", tree.MaxUnanswered, tree.MaxUnansweredBytes),
 		}
 	}
-	u.waiting, u.bytes = append(u.waiting, r), u.bytes+r.size
-	return nil
+	var err error
+	c.runner.Do(func(*lane.Lane) { err = c.conn.Hold(r.size) })
+	if err == nil {
+		u.waiting, u.bytes = append(u.waiting, r), u.bytes+r.size
+	}
+	return err
 }
 
 // startUpgrade upgrades a local session, and carries out then what waits. Called with order held.
 func (c *Connection) startUpgrade(r request) error {
 	u := &upgrading{}
-	if err := u.add(r); err != nil {
+	if err := c.await(u, r); err != nil {
 		return err
 	}
 	if c.upgrading == nil {
@@ -126,15 +131,16 @@ func (c *Connection) startUpgrade(r request) error {
 		c.order.Lock()
 		defer c.order.Unlock()
 		delete(c.upgrading, r.id)
-		if c.closed {
-			return
-		}
 		var attachment uint64
-		if err == nil {
+		if err == nil && !c.closed {
 			attachment, _, err = c.attachment(r.id)
 		}
 		for _, waiting := range u.waiting {
-			c.upgraded(waiting, attachment, err)
+			if c.closed {
+				c.forget(waiting)
+			} else {
+				c.upgraded(waiting, attachment, err)
+			}
 		}
 	})
 	return nil
@@ -142,18 +148,30 @@ func (c *Connection) startUpgrade(r request) error {
 
 // upgraded carries out a request that has waited for an upgrade. If that failed, or the request is not taken, it is
 // answered with the error. Called with order held.
-func (c *Connection) upgraded(r request, attachment uint64, err error) {
-	if err == nil {
-		err = c.drive(r, attachment)
+func (c *Connection) upgraded(r request, attachment uint64, why error) {
+	if why != nil {
+		attachment = 0
 	}
-	if err == nil {
-		return
+	carryOut := r.do
+	r.do = func(l *lane.Lane, attachment uint64) error {
+		return c.conn.Unhold(r.size, func() error {
+			if why == nil {
+				why = carryOut(l, attachment)
+			}
+			if why != nil {
+				return l.Refuse(c.conn, lane.Write{Key: r.key}, why)
+			}
+			return nil
+		})
 	}
-	c.runner.Do(func(l *lane.Lane) {
-		if l.Refuse(c.conn, lane.Write{Key: r.key}, err) != nil {
-			c.cancel() // the lane has no room for as much as a refusal: the port finds the connection stuck
-		}
-	})
+	if c.drive(r, attachment) != nil {
+		c.cancel() // the lane has no room for as much as a refusal: the port finds the connection stuck
+	}
+}
+
+// forget takes a request that has waited for an upgrade out of those that are counted.
+func (c *Connection) forget(r request) {
+	c.runner.Do(func(*lane.Lane) { _ = c.conn.Unhold(r.size, func() error { return nil }) })
 }
 
 // Settled reports whether no request for a session waits here under an attachment.

@@ -92,6 +92,8 @@ type Service struct {
 	lanes []*lane.Runner
 	queue *queue
 	asker *asker
+	// queued counts the requests that wait, for all lanes.
+	queued *lane.Queued
 	// watches are those of all connections.
 	watches *watch.Budget
 	// next chooses the lane of a new connection.
@@ -121,9 +123,10 @@ func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, hub: lane.NewHub(cfg.Hub, lane.Published{}), watches: watch.NewBudget(MaxWatches)}
 	s.queue = newQueue(cfg.Node, cfg.Writes, s.view)
 	s.asker = &asker{node: cfg.Node, hub: s.hub}
+	s.queued = lane.NewQueued(lane.MaxNodeQueued)
 	shared := lane.Shared{
 		Hub: s.hub, Writes: s.queue, Watches: s.watches,
-		Queued: lane.NewQueued(lane.MaxNodeQueued), Unsent: lane.NewUnsent(lane.MaxNodeUnsent),
+		Queued: s.queued, Unsent: lane.NewUnsent(lane.MaxNodeUnsent),
 	}
 	for range cfg.Lanes {
 		s.lanes = append(s.lanes, lane.NewRunner(shared, cfg.Lane))

@@ -215,6 +215,34 @@ func (w *world) watchSessions(ctx context.Context, asked session.SessionWatch, e
 	}
 }
 
+// V8: a watch of sessions from now on begins with a stamp alone, though the ring has dropped that for the sessions of
+// an entry that the node does not show yet.
+func TestV8AWatchOfSessionsBeginsWithAStamp(t *testing.T) {
+	inWorld(t, func(cfg *namespace.Config) {
+		cfg.Hub = lane.DefaultHubLimits()
+		cfg.Hub.Sessions = watch.RingLimits{Items: 4, Bytes: 1 << 20}
+	}, func(w *world) {
+		var opened []session.Change
+		for i := range 6 {
+			opened = append(opened, session.Change{
+				Kind: session.Opened, Session: session.Session{ID: one + session.ID(i)}, Stamp: tree.StampAt(2, i+1),
+			})
+		}
+		w.service.AppliedSessions(2, opened)
+		ctx, cancel := context.WithCancel(w.Context())
+		defer cancel()
+		told := w.watchSessions(ctx, session.SessionWatch{}, func(error) {})
+		if got := told(); !slices.Equal(got, []string{"up to 1"}) {
+			t.Errorf("began with %q", got)
+		}
+		w.index = 2
+		w.applies()
+		if got := told(); !slices.Equal(got, []string{"lost up to 3"}) {
+			t.Errorf("told %q of what the ring has dropped", got)
+		}
+	})
+}
+
 // V8: a watcher hears of sessions that are opened, moved and ended, in order, from now on or from a stamp. What the
 // ring no longer has is LOST. A quiet watcher is told the newest stamp each second.
 func TestV8SessionsAreWatched(t *testing.T) {

@@ -2,6 +2,7 @@ package namespace
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"holdfast/session"
@@ -13,16 +14,19 @@ import (
 const maxSessionBatch = 256
 
 // WatchSessions tells of global sessions that are opened, moved and ended (V8), in the order of their stamps, until ctx
-// ends or tell returns an error. The first batch is told at once.
+// ends, tell returns an error, or the node is cut off (see stands). The first batch is told at once. For a watcher
+// that asks for what comes from now on it is a stamp alone, and only what comes behind that can be lost.
 func (s *Service) WatchSessions(
 	ctx context.Context, w session.SessionWatch, tell func([]session.SessionTold) error,
 ) error {
 	if err := s.mayWatchSessions(ctx, w); err != nil {
 		return err
 	}
-	t := teller{service: s, tell: tell, read: w.Since, due: true}
+	t := teller{service: s, tell: tell, read: w.Since, due: true, takesOld: w.Options.AllowStale}
 	if t.read == 0 {
-		t.read = watch.End(s.hub.Shown().Index)
+		if err := t.begin(); err != nil {
+			return err
+		}
 	}
 	quiet := time.NewTicker(watch.QuietAfter)
 	defer quiet.Stop()
@@ -36,6 +40,9 @@ func (s *Service) WatchSessions(
 			return context.Cause(ctx)
 		case <-next:
 		case <-quiet.C:
+			if err := t.stands(); err != nil {
+				return err
+			}
 			t.due = true
 		}
 	}
@@ -82,12 +89,45 @@ type teller struct {
 	read, told tree.Stamp
 	// due says that a stamp alone is to be told.
 	due bool
+	// takesOld says that the watcher takes what is old. fell says that the node had no standing at the last look.
+	takesOld, fell bool
+}
+
+// stands returns why the watch ends: the node has had no standing at two looks in a row, and may know of nothing that
+// happens (G6). The watcher can go on at another node. A single look may meet an election, after which all watchers
+// would come again at once.
+func (t *teller) stands() error {
+	why := t.service.cfg.Node.Standing()
+	if why == nil || t.takesOld {
+		t.fell = false
+		return nil
+	}
+	if !t.fell {
+		t.fell = true
+		return nil
+	}
+	return why
+}
+
+// begin tells the stamp above which everything is told.
+func (t *teller) begin() error {
+	t.read = watch.End(t.service.hub.Shown().Index)
+	t.told, t.due = t.read, false
+	return t.tell([]session.SessionTold{{Stamp: t.read}})
+}
+
+// changes returns what has happened since, up to a stamp; false if the ring does not have all of it.
+func (t *teller) changes(to tree.Stamp) (iter.Seq[*watch.SessionChange], bool) {
+	if to == t.read { // the ring may already have dropped it for what is not shown yet
+		return func(func(*watch.SessionChange) bool) {}, true
+	}
+	return t.service.hub.Sessions().Range(t.read, to)
 }
 
 // on tells what has happened since. If that is nothing, it tells the newest stamp when that is due.
 func (t *teller) on() error {
 	to := max(t.read, watch.End(t.service.hub.Shown().Index))
-	changes, whole := t.service.hub.Sessions().Range(t.read, to)
+	changes, whole := t.changes(to)
 	if !whole {
 		t.read, t.told = to, to
 		return t.tell([]session.SessionTold{{Stamp: to, Lost: true}})

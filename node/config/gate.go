@@ -57,8 +57,8 @@ func gateSettings() []setting {
 				"in a second; all clients without either share one budget; 0 is no limit"),
 		number("max_connections_per_address", "0", span[int]{0, 10_000_000},
 			func(c *Config) *int { return &c.Gate.MaxConnectionsPerAddress }).
-			helps("network connections of one IP address (IPv6: one /64) to this node; 0 is no limit but its share of " +
-				"max_connections"),
+			helps("network connections of one IP address (IPv6: one /64) to client_listen, and as many to zk_listen; 0 is " +
+				"no limit but its share of max_connections"),
 	}
 }
 

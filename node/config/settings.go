@@ -85,7 +85,8 @@ func otherSettings() []setting {
 			helps("how long a node that is drained waits for its clients to go before it ends their connections; a stop " +
 				"drains the node first"),
 		choice("log_level", "info", []string{"trace", "debug", "info", "warn", "error", "off"},
-			func(c *Config) *string { return &c.Log.Level }).helps("least severe log lines that are written"),
+			func(c *Config) *string { return &c.Log.Level }).
+			helps("least severe log lines that are written; those about what operators do are left out only when it is off"),
 		choice("log_format", "text", []string{"text", "json"},
 			func(c *Config) *string { return &c.Log.Format }).helps("form of log lines"),
 	}

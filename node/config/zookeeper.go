@@ -25,6 +25,7 @@ func zookeeperSettings() []setting {
 		word("zk_words", "srvr", "some of "+strings.Join(zk.Words(), ",")+", with commas between them, or empty",
 			func(s string) bool { return zk.CheckWords(ZooKeeper{s}.Allowed()) == nil },
 			func(c *Config) *string { return &c.ZooKeeper.Words }).
-			helps("four-letter words that zk_listen answers, as with ZooKeeper's 4lw.commands.whitelist"),
+			helps("four-letter words that zk_listen answers, as with ZooKeeper's 4lw.commands.whitelist; " +
+				"isro too with read_only"),
 	}
 }
