@@ -211,6 +211,37 @@ func TestAccess(t *testing.T) {
 	})
 }
 
+// TestDigestsWithoutPassword: a name alone is who the client is, with the id that ZooKeeper 3.8 gives it. Without a
+// name it is nobody.
+func TestDigestsWithoutPassword(t *testing.T) {
+	const id = "user:Et6pb+wgWTVmq3VpLJlJWWgzrck="
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second)
+		if err := z.AddAuth("digest", []byte("user")); err != nil {
+			t.Fatal(err)
+		}
+		must[string](t)(z.Create("/hers", []byte("x"), 0, zookeeper.AuthACL(zookeeper.PermAll)))
+		if acl, _, err := z.GetACL("/hers"); err != nil || len(acl) != 1 || acl[0].ID != id {
+			t.Errorf("the list is %+v %v, want the id %s", acl, err, id)
+		}
+		if data, _, err := z.Get("/hers"); err != nil || string(data) != "x" {
+			t.Errorf("read %q %v", data, err)
+		}
+		other, _ := dial(t, c, "other", 10*time.Second)
+		must[string](t)(other.Sync("/"))
+		if err := other.AddAuth("digest", []byte("user:")); err != nil { // an empty password is another one
+			t.Fatal(err)
+		}
+		_, _, err := other.Get("/hers")
+		refused(t, err, zookeeper.ErrNoAuth)
+		for _, nameless := range []string{":password", ":", ""} {
+			nobody, _ := dial(t, c, "nobody"+nameless, 10*time.Second)
+			refused(t, nobody.AddAuth("digest", []byte(nameless)), zookeeper.ErrAuthFailed)
+		}
+	})
+}
+
 // TestWatches: each kind of one-shot watch, before the answer that shows the change (W-09).
 func TestWatches(t *testing.T) {
 	run(t, func(c *world) {

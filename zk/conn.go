@@ -81,6 +81,14 @@ func (v *visitor) admit(by Access, n net.Conn) error {
 	return nil
 }
 
+// verified returns the client's verified name, empty for none.
+func (v *visitor) verified() string {
+	if v.Verified {
+		return v.Principal
+	}
+	return ""
+}
+
 // still returns an error when the client may go on no more.
 func (v *visitor) still() error {
 	if v.access == nil {
@@ -92,7 +100,7 @@ func (v *visitor) still() error {
 func newConn(s *Server, n net.Conn) *conn {
 	c := &conn{server: s, net: n, began: time.Now()}
 	c.caller.Address = gate.AddressOf(n.RemoteAddr())
-	c.line.conn, c.out.conn = c, c
+	c.line.conn, c.line.reads.of, c.out.conn = c, c, c
 	p := &c.line.reads.parked
 	p.come, p.silent = func() { wake(c) }, func() { c.finish(os.ErrDeadlineExceeded) }
 	return c

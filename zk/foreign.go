@@ -16,7 +16,8 @@ var errForeign = errors.New("not ZooKeeper's protocol")
 // isForeign reports whether a connection ended because of what its client sent, or because it sent nothing. A client
 // that goes away before it says anything may be a load balancer that looks whether the port is open.
 func isForeign(why error) bool {
-	return errors.Is(why, errForeign) || errors.Is(why, errNoConnect) && errors.Is(why, os.ErrDeadlineExceeded)
+	silent := errors.Is(why, errNoConnect) && errors.Is(why, os.ErrDeadlineExceeded)
+	return silent || errors.Is(why, errForeign) || errors.Is(why, errParts)
 }
 
 // foreignPause is how long such connections are counted before they are told of in one line of the log.

@@ -14,6 +14,9 @@ const (
 	// connectWait is how long a connection may be without a ConnectRequest (Z1).
 	connectWait = 10 * time.Second
 	headBytes   = 4
+	// maxConnect bounds a ConnectRequest, which has 45 bytes. Without: whoever reaches the port, and has no session and no
+	// permission, lets each connection hold a frame of 1 MiB.
+	maxConnect = readAhead
 	// readAhead is how much is read at a time once something has come.
 	readAhead = 8 << 10
 )
@@ -24,6 +27,8 @@ var readBuffers = sync.Pool{New: func() any { return new([readAhead]byte) }} //n
 // frames reads frames. Between frames it holds no buffer.
 type frames struct {
 	from io.Reader
+	// of is the connection, whose server counts what has come of long frames.
+	of   *conn
 	head [headBytes]byte
 	// have is how much of a frame's head was read before the frame was asked for.
 	have int
@@ -40,12 +45,16 @@ func (f *frames) next(word func(head [headBytes]byte) bool) ([]byte, error) {
 	if err := f.read(f.head[have:]); err != nil {
 		return nil, err
 	}
-	if word != nil && word(f.head) {
-		return nil, io.EOF
+	most := int32(jute.MaxFrame)
+	if word != nil {
+		if word(f.head) {
+			return nil, io.EOF
+		}
+		most = maxConnect
 	}
 	n := int32(binary.BigEndian.Uint32(f.head[:])) //nolint:gosec // two's complement on the wire
-	if n < 0 || n > jute.MaxFrame {
-		return nil, fmt.Errorf("%w: a frame of %d bytes: must be 0 to %d", errForeign, n, jute.MaxFrame)
+	if n < 0 || n > most {
+		return nil, fmt.Errorf("%w: a frame of %d bytes: must be 0 to %d", errForeign, n, most)
 	}
 	frame, err := f.body(int(n))
 	if err != nil {
@@ -61,17 +70,29 @@ func (f *frames) next(word func(head [headBytes]byte) bool) ([]byte, error) {
 // however many connections say one.
 func (f *frames) body(n int) ([]byte, error) {
 	frame := make([]byte, min(n, readAhead))
-	for at := 0; ; {
+	if err := f.read(frame); err != nil || len(frame) == n {
+		return frame, err
+	}
+	return f.long(frame, n)
+}
+
+// long is body behind the first bytes of a long frame.
+func (f *frames) long(frame []byte, n int) ([]byte, error) {
+	all := &f.of.server.parts
+	p := &part{end: f.of.end}
+	defer all.done(p)
+	for len(frame) < n {
+		at := len(frame)
+		more := min(n, 2*at)
+		if err := all.grow(p, more-at); err != nil {
+			return nil, err
+		}
+		frame = append(make([]byte, 0, more), frame...)[:more]
 		if err := f.read(frame[at:]); err != nil {
 			return nil, err
 		}
-		if at = len(frame); at == n {
-			return frame, nil
-		}
-		more := make([]byte, min(n, 2*at))
-		copy(more, frame)
-		frame = more
 	}
+	return frame, nil
 }
 
 // read fills p. The head of a frame is waited for without a buffer, and what is long is read into its place.

@@ -35,6 +35,18 @@ func TestHalfFramesAreSmall(t *testing.T) {
 	}
 }
 
+// A connection's first frame is short, or none is read: whoever sends it has no session yet.
+func TestTheFirstFrameIsShort(t *testing.T) {
+	noWord := func([headBytes]byte) bool { return false }
+	for n, want := range map[int]error{45: nil, maxConnect: nil, maxConnect + 1: errForeign, jute.MaxFrame: errForeign} {
+		f := frames{from: bytes.NewReader(framed(n, make([]byte, n)))}
+		if _, err := f.next(noWord); !errors.Is(err, want) {
+			t.Errorf("%d bytes: %v, want %v", n, err, want)
+		}
+		f.giveBack()
+	}
+}
+
 // Frames are whole whatever their lengths, and however they come.
 func TestFramesOfAllLengths(t *testing.T) {
 	for _, n := range []int{0, 1, readAhead - 1, readAhead, readAhead + 1, 3 * readAhead, jute.MaxFrame} {
@@ -47,7 +59,7 @@ func TestFramesOfAllLengths(t *testing.T) {
 			"at once": bytes.NewReader(sent), "in halves": iotest.HalfReader(bytes.NewReader(sent)),
 			"with the end": iotest.DataErrReader(bytes.NewReader(sent)),
 		} {
-			f := frames{from: from}
+			f := frames{from: from, of: &conn{server: &Server{parts: parts{most: jute.MaxFrame}}}}
 			if got, err := f.next(nil); err != nil || !bytes.Equal(got, body) {
 				t.Errorf("%d bytes %s: %d, %v", n, name, len(got), err)
 			}

@@ -53,7 +53,7 @@ func (c *conn) connect(r jute.ConnectRequest) error {
 		}
 		return fmt.Errorf("connecting: %w", err)
 	}
-	if err := c.server.settled(ctx); err != nil {
+	if err := c.server.settled(ctx, given.Token); err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
 	return c.welcome(r, given)
@@ -95,12 +95,17 @@ func leaderless(err error) bool {
 
 // settled waits until the node knows that it may answer reads. Just after an election it applies the leader's entries,
 // and so has a session to give out, a moment before it has heard of a good round. Without the wait the first read of a
-// client that was let in ends the connection (G6).
-func (s *Server) settled(ctx context.Context) error {
-	for s.service.State().Mode == session.ModeNoLeader {
+// client that was let in ends the connection (G6). If it becomes read-only instead, it serves no session of the cluster
+// (Z9): the client is to look for another server.
+func (s *Server) settled(ctx context.Context, t session.Token) error {
+	mode := s.service.State().Mode
+	for ; mode == session.ModeNoLeader; mode = s.service.State().Mode {
 		if err := pause(ctx, settlePause); err != nil {
 			return err
 		}
+	}
+	if mode == session.ModeReadOnly && !t.Local {
+		return session.ErrReadOnly
 	}
 	return nil
 }
@@ -111,6 +116,9 @@ func (c *conn) welcome(r jute.ConnectRequest, grant session.Grant) error {
 	c.period = toldTimeout(c.timeout)
 	c.line.begin(grant.Applied)
 	c.tree = c.link.Tree(c.who(), c.out.poke)
+	if audit := c.server.cfg.Audit; audit != nil {
+		c.tree = audit(c.caller.verified(), c.net.RemoteAddr(), c.who(), c.tree)
+	}
 	c.mu.Lock()
 	c.shown.id, c.shown.timeout, c.shown.local = c.token.ID, c.period, c.token.Local
 	c.mu.Unlock()

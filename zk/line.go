@@ -45,7 +45,9 @@ const (
 type request struct {
 	jute.Request
 	bytes int
-	order order
+	// counted is what counts of it for the node while the node does not count it itself.
+	counted int
+	order   order
 	// again says that the request changes nothing, not even watches: its answer may be dropped, and asked for again.
 	again bool
 	// write is set for writes, with the transaction that it is.
@@ -101,6 +103,9 @@ func (l *line) begin(applied uint64) {
 func (l *line) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, r := range l.waiting {
+		l.count(r, 0)
+	}
 	l.stopped, l.waiting = true, nil
 	l.wake()
 }
@@ -116,7 +121,7 @@ func (l *line) wake() {
 func (l *line) full() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stopped || len(l.waiting)+len(l.under) < maxRequests && l.bytes < maxRequestBytes {
+	if l.stopped || l.hasRoom() {
 		return nil
 	}
 	if l.room == nil {
@@ -124,6 +129,26 @@ func (l *line) full() <-chan struct{} {
 	}
 	return l.room
 }
+
+// hasRoom reports whether one more request may come. While much waits at the node (G8), it may if none waits here.
+// What waits begins as other requests are answered, which wakes the reader. Called with mu held.
+func (l *line) hasRoom() bool {
+	if len(l.waiting)+len(l.under) >= maxRequests || l.bytes >= maxRequestBytes {
+		return false
+	}
+	return len(l.waiting) == 0 || !l.conn.tree.Hold(0)
+}
+
+// count counts so many bytes of a request for the node (G8). Called with mu held.
+func (l *line) count(r *request, bytes int) {
+	if r.counted != bytes {
+		l.conn.tree.Hold(bytes - r.counted)
+		r.counted = bytes
+	}
+}
+
+// countWaiting counts a request that waits. Called with mu held.
+func (l *line) countWaiting(r *request) { l.count(r, r.bytes+readOverhead) }
 
 // add puts a request at the end of the line.
 func (l *line) add(r *request) error {
@@ -134,18 +159,29 @@ func (l *line) add(r *request) error {
 	}
 	l.waiting = append(l.waiting, r)
 	l.bytes += r.bytes
-	return l.advance()
+	err := l.advance()
+	if len(l.waiting) > 0 {
+		l.countWaiting(r)
+	}
+	return err
 }
 
 // advance hands requests to the node while their turn has come. Called with mu held.
+//
+// Those of a local session go one by one (Z9): the node keeps no order of its reads (G3), and has those behind a write
+// share the fate of the upgrade that the write asks for (U4). That holds for as long as the connection lasts, also when
+// an upgrade has made the session one of the cluster. Without: replies pass one another, at which the Java client ends
+// the connection, and a read behind a write is refused as the write is.
 func (l *line) advance() error {
 	for len(l.waiting) > 0 && l.held == nil && !l.later {
 		r := l.waiting[0]
-		if r.order == alone && len(l.under) > 0 || !r.again && l.lists > 0 || r.write != nil && !l.mayWrite(r) {
+		single := r.order == alone || l.conn.token.Local
+		if single && len(l.under) > 0 || !r.again && l.lists > 0 || r.write != nil && !l.mayWrite(r) {
 			return nil
 		}
 		l.waiting[0] = nil
 		l.waiting = l.waiting[1:]
+		l.count(r, 0)
 		switch r.order {
 		case inOrder:
 		case lists:
@@ -233,6 +269,7 @@ func (l *line) answered(a *session.TreeAnswer) (*jute.Encoder, error) {
 		l.lists--
 	}
 	l.bytes -= r.bytes
+	l.count(r, 0)
 	if l.held == r {
 		l.held = nil
 	}
@@ -251,6 +288,7 @@ func (l *line) hold(r *request) {
 	for _, key := range slices.Sorted(maps.Keys(l.under)) {
 		if one := l.under[key]; one != r {
 			delete(l.under, key)
+			l.countWaiting(one)
 			back = append(back, one)
 			if one.order == lists {
 				l.lists--
@@ -305,8 +343,16 @@ func (c *conn) stand() error {
 
 // retryAfter returns when a refused write may be tried again.
 func retryAfter(err error) time.Duration {
-	if limit := (*session.LimitError)(nil); errors.As(err, &limit) && limit.RetryAfter > 0 {
-		return limit.RetryAfter
+	if after := retryOf(err); after > 0 {
+		return after
 	}
 	return session.BusyRetryAfter
+}
+
+// retryOf returns when what a limit has refused may be asked again, 0 if it is not said.
+func retryOf(err error) time.Duration {
+	if limit := (*session.LimitError)(nil); errors.As(err, &limit) {
+		return limit.RetryAfter
+	}
+	return 0
 }

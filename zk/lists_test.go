@@ -108,6 +108,48 @@ func TestListsDoNotWaitForOneAnother(t *testing.T) {
 	})
 }
 
+// TestWhatAMultiReadLeavesOut: a client that asks for more than one answer may have is told which elements it has not
+// got, and asks for those again.
+func TestWhatAMultiReadLeavesOut(t *testing.T) {
+	const size, many, fit = 1_000_000, 6, 4
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second, "n1:7404")
+		must[string](t)(z.Create("/big", make([]byte, size), 0, open))
+		n := knock(c, "n1:7404")
+		_, _ = n.Write(connecting(0, nil))
+		connected(t, n)
+		var newest int64
+		for left := many; left > 0; {
+			var e jute.Encoder
+			for range left {
+				e.MultiHeader(jute.MultiHeader{Op: jute.GetData, Err: -1})
+				e.String("/big")
+				e.Bool(false)
+			}
+			e.MultiEnd()
+			asked, got := left, 0
+			d := pipelined(t, n, []jute.Request{{Op: jute.MultiRead, Body: e.Bytes()}}, &newest)[0]
+			for range asked {
+				if op, _, code := jute.Op(d.Int("op")), d.Bool("done"), jute.Code(d.Int("err")); op == jute.GetData {
+					if data := d.Buffer("data"); len(data) != size {
+						t.Fatalf("element %d has %d bytes", got, len(data))
+					}
+					for range 17 {
+						d.Int("stat")
+					}
+					got++
+				} else if d.Int("code"); code != jute.Throttled {
+					t.Fatalf("element %d is answered with %v", got, code)
+				}
+			}
+			if left -= got; got != min(asked, fit) || d.Err() != nil {
+				t.Fatalf("%d of %d elements are answered, want %d: %v", got, asked, min(asked, fit), d.Err())
+			}
+		}
+	})
+}
+
 // children makes children of an entry.
 func children(t *testing.T, z *zookeeper.Conn, path string, n int) {
 	t.Helper()

@@ -202,9 +202,11 @@ func (o *out) over() bool {
 	return (o.last || o.ends) && !o.more
 }
 
-// fail ends the connection and the writer.
+// fail ends the connection and the writer. No other writer may begin before the connection has ended: it would send
+// what stands behind the events that were lost, as if there had been none.
 func (o *out) fail(err error) {
 	o.mu.Lock()
+	o.dropped = true
 	o.leave()
 	o.mu.Unlock()
 	o.conn.end(err)

@@ -11,6 +11,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/tree"
 )
 
 // unpromised is a connection whose session has no promise: it has ended, or the node hears of no leader.
@@ -152,5 +153,47 @@ func TestASessionThatEndsBeforeTheHandshakeDoes(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// lossy is a connection whose client is told that events are lost, and then of a later one.
+type lossy struct {
+	session.TreeConnection
+
+	asked int
+}
+
+func (l *lossy) Next(time.Time) (session.TreeTold, bool) {
+	const lost, later = 5, 9
+	l.asked++
+	switch l.asked {
+	case 1:
+		return session.TreeTold{Lost: true, Told: lost}, true
+	case 2:
+		event := tree.Event{Stamp: later, Kind: tree.DataChanged, Path: "/later"}
+		return session.TreeTold{Events: []tree.Event{event}, Told: later}, true
+	}
+	return session.TreeTold{}, false
+}
+
+// A client that may have missed events is disconnected, and is told nothing that came after them (V6, Z7): it would
+// show a zxid beyond them when it comes back, and would never hear of them. So no second writer begins while the
+// first one, which has met the loss, ends the connection.
+func TestNothingIsSentBehindALoss(t *testing.T) {
+	c, client := piped(30*time.Second, promised{left: time.Hour}, nil)
+	c.tree = &lossy{}
+	read := make(chan []byte)
+	go func() {
+		b, _ := io.ReadAll(client) // the pipe ends with an error or without
+		read <- b
+	}()
+	c.mu.Lock() // the first writer is held up here, where it ends the connection
+	c.out.poke()
+	c.out.wait()
+	c.out.poke() // the lane has more
+	c.out.wait()
+	c.mu.Unlock()
+	if b := <-read; len(b) > 0 {
+		t.Errorf("behind a loss the client was sent %q", b)
 	}
 }

@@ -64,3 +64,22 @@ func TestConnectionsAreListed(t *testing.T) {
 		}
 	})
 }
+
+// A name that is no UTF-8 is shown like others, as ZooKeeper shows it. Without: the list of connections that has it
+// cannot be sent.
+func TestConnectionsWithStrangeNamesAreListed(t *testing.T) {
+	run(t, func(c *world) {
+		t := c.T
+		z, _ := served(t, c, "z", 10*time.Second, "n1:7404")
+		if err := z.AddAuth("digest", []byte("me\xff\xfe:secret")); err != nil {
+			t.Fatal(err)
+		}
+		all, err := sdk(t, c, "asks").Connections(t.Context(), "n1:7400", client.ConnectionOptions{
+			Session: session.ID(z.SessionID()),
+		})
+		if err != nil || len(all.Connections) != 1 ||
+			!slices.Contains(all.Connections[0].Principals, "digest:me\uFFFD\uFFFD") {
+			t.Errorf("listed: %+v %v", all, err)
+		}
+	})
+}

@@ -246,7 +246,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestWords: each word is answered as monitoring reads it, and others are not executed.
+// TestWords: each word is answered as monitoring reads it, and ZooKeeper's others are not executed.
 func TestWords(t *testing.T) {
 	run(t, func(c *world) {
 		t := c.T
@@ -259,6 +259,14 @@ func TestWords(t *testing.T) {
 			if got := say(c, "n1", word); !strings.Contains(got, want) {
 				t.Errorf("%s: %q, want %q in it", word, got, want)
 			}
+		}
+		for _, word := range []string{"crst", "dirs", "gtmk", "hash", "srst", "stmk", "wchc", "wchp"} {
+			if got, want := say(c, "n1", word), word+" is not executed because it is not in the whitelist.\n"; got != want {
+				t.Errorf("%s: %q, want %q", word, got, want)
+			}
+		}
+		if got := say(c, "n1", "sess"); got != "" {
+			t.Errorf("sess, which is no word: %q", got)
 		}
 		if len(words()) != 10 {
 			t.Errorf("%d words: the test knows 10", len(words()))

@@ -1,7 +1,6 @@
 package zk
 
 import (
-	"slices"
 	"strings"
 
 	"holdfast/session"
@@ -14,7 +13,7 @@ func (c *conn) read1(r *request, q tree.Query, reply func(e *jute.Encoder, a *tr
 	r.again = !q.Watch
 	r.begin = func(r *request, key uint64) error { return c.ask(r, key, q) }
 	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
-		code, err := codeOfAnswer(a)
+		code, err := codeOfAnswer(c, a)
 		if err != nil {
 			return nil, false, err
 		}
@@ -39,15 +38,17 @@ func (c *conn) ask(r *request, key uint64, q tree.Query) error {
 // readOverhead is about what a read takes while it waits, besides its path.
 const readOverhead = 256
 
-// codeOfAnswer returns the code of an answer to a read. The error ends the connection.
-func codeOfAnswer(a *session.TreeAnswer) (jute.Code, error) {
+// codeOfAnswer returns the code of an answer to a read. The error ends the connection. That is so for a session of the
+// cluster, too, at a node that has become read-only: in a moment the node ends the connection by itself (Z9).
+func codeOfAnswer(c *conn, a *session.TreeAnswer) (jute.Code, error) {
 	if a.Err == nil {
 		return jute.OK, nil
 	}
-	if code, ok := codeOf(a.Err); ok {
-		return code, nil
+	code, ok := codeOf(a.Err)
+	if !ok || code == jute.NotReadOnly && !c.token.Local {
+		return 0, a.Err
 	}
-	return 0, a.Err
+	return code, nil
 }
 
 // valid refuses a read of a path that no entry can have. ZooKeeper looks for it, and finds nothing.
@@ -83,21 +84,8 @@ func prepareExists(c *conn, r *request) {
 	}
 }
 
-// configPath is the entry that names the members of the ensemble (Z8).
-const configPath = "/zookeeper/config"
-
 func prepareGetData(c *conn, r *request) {
 	b := r.Body.(jute.WatchRequest) //nolint:errcheck,forcetypeassert // the codec's own table
-	if b.Path == configPath {
-		c.inTurn(r, func(zxid int64) *jute.Encoder {
-			e := jute.Reply(r.Xid, zxid, jute.OK)
-			text := c.server.cfg.Members()
-			e.Buffer([]byte(text))
-			e.Stat(jute.Stat{ACLVersion: -1, DataLength: int32(len(text))}) //nolint:gosec // some addresses
-			return e
-		})
-		return
-	}
 	if c.valid(r, b.Path) {
 		c.read1(r, tree.Query{Kind: tree.GetEntry, Path: b.Path, Watch: b.Watch}, func(e *jute.Encoder, a *tree.Answer) {
 			e.Buffer(a.Data)
@@ -128,7 +116,7 @@ func prepareSync(c *conn, r *request) {
 }
 
 // prepareChildren lists children, page by page if there are many. The pages are one list if none was made or removed
-// between them; otherwise it begins anew. The watch is that of the last page.
+// between them; otherwise it begins anew, and then asks for the whole list. The watch is that of the last page.
 func prepareChildren(c *conn, r *request) {
 	b := r.Body.(jute.WatchRequest) //nolint:errcheck,forcetypeassert // the codec's own table
 	if !c.valid(r, b.Path) {
@@ -152,9 +140,15 @@ func prepareChildren(c *conn, r *request) {
 type listing struct {
 	query tree.Query
 	names []string
-	// as is the change of children as of the first page.
-	as tree.Stamp
+	// as is the change of children as of the first page, begun how often the list has begun anew.
+	as    tree.Stamp
+	begun int
 }
+
+// maxBegun is how often a list begins anew. The last time the node reads all of it in one go, as of one state.
+// Without: a list that always changes while it is read is never answered, nor is what its client asks behind it. No
+// list is read so from the start, as all of it takes room at once that the node's answers share (G9).
+const maxBegun = 3
 
 // take adds a page. It reports whether another one is to be read.
 func (l *listing) take(a *tree.Answer) (more bool) {
@@ -167,7 +161,8 @@ func (l *listing) take(a *tree.Answer) (more bool) {
 	l.names = append(l.names, a.Paths...)
 	switch {
 	case l.query.Kind == tree.ListChildren && a.Stat.ChildrenModified != l.as:
-		l.query.After = ""
+		l.query.After, l.begun = "", l.begun+1
+		l.query.Whole = l.begun >= maxBegun
 		return true
 	case a.More:
 		l.query.After = l.names[len(l.names)-1]
@@ -180,7 +175,7 @@ func (l *listing) take(a *tree.Answer) (more bool) {
 func (c *conn) list(r *request, l *listing, reply func(a *session.TreeAnswer) *jute.Encoder) {
 	r.begin = func(r *request, key uint64) error { return c.ask(r, key, l.query) }
 	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
-		code, err := codeOfAnswer(a)
+		code, err := codeOfAnswer(c, a)
 		switch {
 		case err != nil:
 			return nil, false, err
@@ -212,10 +207,10 @@ func prepareNumber(c *conn, r *request) {
 		return
 	}
 	r.order = lastOf
-	walk := &walk{paths: []string{b.Path}}
+	walk := &walk{left: []*branch{{name: b.Path}}}
 	r.begin = func(r *request, key uint64) error { return c.ask(r, key, walk.query()) }
 	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
-		code, err := codeOfAnswer(a)
+		code, err := codeOfAnswer(c, a)
 		switch {
 		case err != nil:
 			return nil, false, err
@@ -226,7 +221,7 @@ func prepareNumber(c *conn, r *request) {
 		default:
 			walk.take(a.Read)
 		}
-		if len(walk.paths) > 0 {
+		if len(walk.left) > 0 {
 			return nil, true, c.line.hand(r, r.begin)
 		}
 		e := jute.Reply(r.Xid, int64(a.Stamp), jute.OK) //nolint:gosec // stamps are positive
@@ -235,91 +230,45 @@ func prepareNumber(c *conn, r *request) {
 	}
 }
 
-// walk counts entries. paths are those whose children are still to be listed.
+// walk counts entries. What is below an entry is counted before the next page of its siblings is asked for: so it holds
+// a page of names for each level at most, and not all names of a wide tree.
 type walk struct {
-	paths []string
-	after string
+	left  []*branch
 	count int32
 	begun bool
 }
 
-func (w *walk) query() tree.Query {
-	return tree.Query{Kind: tree.ListChildren, Path: w.paths[len(w.paths)-1], After: w.after, WithStat: true}
+// branch is an entry whose children are still to be listed, those behind after. The name of the first one is its path.
+type branch struct {
+	above       *branch
+	name, after string
 }
 
-func (w *walk) skip() { w.paths, w.after = w.paths[:len(w.paths)-1], "" }
+func (b *branch) path() string {
+	if b.above == nil {
+		return b.name
+	}
+	return tree.Join(b.above.path(), b.name)
+}
+
+func (w *walk) query() tree.Query {
+	last := w.left[len(w.left)-1]
+	return tree.Query{Kind: tree.ListChildren, Path: last.path(), After: last.after, WithStat: true}
+}
+
+func (w *walk) skip() { w.left = w.left[:len(w.left)-1] }
 
 func (w *walk) take(a *tree.Answer) {
 	w.begun = true
-	parent := w.paths[len(w.paths)-1]
-	below := make([]string, 0, len(a.Children))
+	parent := w.left[len(w.left)-1]
+	if parent.after = ""; a.More {
+		parent.after = a.Children[len(a.Children)-1].Name
+	} else {
+		w.skip()
+	}
 	for _, child := range a.Children {
 		if w.count++; child.Stat.Children > 0 {
-			below = append(below, strings.TrimSuffix(parent, "/")+"/"+child.Name)
+			w.left = append(w.left, &branch{above: parent, name: child.Name})
 		}
 	}
-	if a.More {
-		w.after = a.Children[len(a.Children)-1].Name
-		w.paths = slices.Insert(w.paths, len(w.paths)-1, below...)
-		return
-	}
-	w.skip()
-	w.paths = append(w.paths, below...)
-}
-
-// prepareMultiRead reads several entries, each by itself: what one is refused costs the others nothing (N-33).
-func prepareMultiRead(c *conn, r *request) {
-	b := r.Body.(jute.MultiRequest) //nolint:errcheck,forcetypeassert // the codec's own table
-	if !b.Of(jute.MultiRead) {
-		c.refuse(r, jute.MarshallingError)
-		return
-	}
-	if len(b.Ops) == 0 {
-		c.inTurn(r, func(zxid int64) *jute.Encoder {
-			e := jute.Reply(r.Xid, zxid, jute.OK)
-			e.MultiEnd()
-			return e
-		})
-		return
-	}
-	r.order = lastOf
-	var body jute.Encoder
-	at, list := 0, listing{query: queryOf(b.Ops[0])}
-	r.begin = func(r *request, key uint64) error { return c.ask(r, key, list.query) }
-	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
-		code, err := codeOfAnswer(a)
-		op := b.Ops[at].Op
-		switch {
-		case err != nil:
-			return nil, false, err
-		case code != jute.OK:
-			body.MultiError(code)
-		case op == jute.GetData:
-			body.MultiHeader(jute.MultiHeader{Op: op})
-			body.Buffer(a.Read.Data)
-			body.Stat(statOf(a.Read.Stat))
-		case list.take(a.Read):
-			return nil, true, c.line.hand(r, r.begin)
-		default:
-			body.MultiHeader(jute.MultiHeader{Op: op})
-			body.Strings(list.names)
-		}
-		if at++; at < len(b.Ops) {
-			list = listing{query: queryOf(b.Ops[at])}
-			return nil, true, c.line.hand(r, r.begin)
-		}
-		body.MultiEnd()
-		e := jute.Reply(r.Xid, int64(a.Stamp), jute.OK) //nolint:gosec // stamps are positive
-		e.Append(body.Bytes())
-		return e, false, nil
-	}
-}
-
-// queryOf returns the read of an element of a multiRead.
-func queryOf(o jute.Request) tree.Query {
-	b := o.Body.(jute.WatchRequest) //nolint:errcheck,forcetypeassert // the codec's own table
-	if o.Op == jute.GetData {
-		return tree.Query{Kind: tree.GetEntry, Path: b.Path}
-	}
-	return tree.Query{Kind: tree.ListChildren, Path: b.Path}
 }

@@ -32,6 +32,13 @@ type heard struct {
 // hears reads an answer or an event.
 func hears(t *testing.T, n net.Conn) heard {
 	t.Helper()
+	h, _ := hearsAll(t, n)
+	return h
+}
+
+// hearsAll is hears, with the record behind the header.
+func hearsAll(t *testing.T, n net.Conn) (h heard, body []byte) {
+	t.Helper()
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(n, head); err != nil {
 		t.Fatalf("no answer: %v", err)
@@ -41,7 +48,8 @@ func hears(t *testing.T, n net.Conn) heard {
 		t.Fatalf("half an answer: %v", err)
 	}
 	d := jute.NewDecoder(frame)
-	return heard{d.Int("xid"), d.Long("zxid"), jute.Code(d.Int("err"))}
+	h = heard{d.Int("xid"), d.Long("zxid"), jute.Code(d.Int("err"))}
+	return h, frame[len(frame)-d.Left():]
 }
 
 // comes connects to a node without a client, for a session or, with 0, for a new one.

@@ -37,29 +37,58 @@ func (c *conn) requestOf(frame []byte) (*request, error) {
 //
 //nolint:gochecknoglobals // a table
 var handlers = map[jute.Op]func(c *conn, r *request){
-	jute.Create: prepareWrite, jute.Create2: prepareWrite, jute.CreateContainer: prepareWrite,
-	jute.CreateTTL: prepareWrite, jute.Delete: prepareWrite, jute.SetData: prepareWrite,
-	jute.SetACL: prepareWrite, jute.Multi: prepareMulti,
+	jute.Create: changing(prepareWrite), jute.Create2: changing(prepareWrite),
+	jute.CreateContainer: changing(prepareWrite), jute.CreateTTL: changing(prepareWrite),
+	jute.Delete: changing(prepareWrite), jute.SetData: changing(prepareWrite), jute.SetACL: changing(prepareWrite),
+	jute.Multi: changing(prepareMulti), jute.Sync: changing(prepareSync),
+	jute.Reconfig: changing(func(c *conn, r *request) { c.refuse(r, jute.ReconfigDisabled) }),
 
-	jute.Exists: prepareExists, jute.GetData: prepareGetData, jute.GetACL: prepareGetACL,
-	jute.GetChildren: prepareChildren, jute.GetChildren2: prepareChildren,
-	jute.GetEphemerals: prepareEphemerals, jute.GetChildrenNumber: prepareNumber,
-	jute.MultiRead: prepareMultiRead, jute.Sync: prepareSync,
+	jute.Exists: orConfig(prepareExists), jute.GetData: orConfig(prepareGetData), jute.GetACL: orConfig(prepareGetACL),
+	jute.GetChildren: orConfig(prepareChildren), jute.GetChildren2: orConfig(prepareChildren),
+	jute.GetEphemerals: prepareEphemerals, jute.GetChildrenNumber: orConfig(prepareNumber),
+	jute.MultiRead: prepareMultiRead,
 
 	jute.SetWatches: prepareSetWatches, jute.SetWatches2: prepareSetWatches,
 	jute.AddWatch: prepareAddWatch, jute.RemoveWatches: prepareRemoveWatches,
 	jute.CheckWatches: prepareCheckWatches,
 
 	jute.Auth: prepareAuth, jute.WhoAmI: prepareWhoAmI, jute.CloseSession: prepareClose,
-	jute.Reconfig: func(c *conn, r *request) { c.refuse(r, jute.ReconfigDisabled) },
-	jute.SASL:     func(c *conn, r *request) { c.refuseAnd(r, jute.AuthFailed, errRefused) },
+	jute.SASL: func(c *conn, r *request) { c.refuseAnd(r, jute.AuthFailed, errRefused) },
+}
+
+// errTakesNone is what the node is told of a request that a read-only node does not take.
+var errTakesNone = errors.New("a read-only node takes no such request")
+
+// changing makes the handler of an operation that a read-only node refuses (Z9), before it looks at anything else that
+// may be wrong with the request.
+func changing(prepare func(c *conn, r *request)) func(c *conn, r *request) {
+	return func(c *conn, r *request) {
+		if prepare(c, r); r.write != nil {
+			return // the node refuses it
+		}
+		begin, answer := r.begin, r.answer
+		r.begin = func(r *request, key uint64) error {
+			if c.token.Local && c.server.service.State().Mode == session.ModeReadOnly {
+				return c.tree.Refuse(key, c.token.ID, 0, errTakesNone)
+			}
+			return begin(r, key)
+		}
+		r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
+			if errors.Is(a.Err, errTakesNone) {
+				return jute.Reply(r.Xid, int64(a.Stamp), jute.NotReadOnly), false, nil //nolint:gosec // stamps are positive
+			}
+			return answer(r, a)
+		}
+	}
 }
 
 // errInTurn is what the node is told of a request that is answered in its turn without it.
 var errInTurn = errors.New("answered by the front end")
 
-// inTurn makes a request that is answered when its turn comes, without the node.
+// inTurn makes a request that is answered when its turn comes, without the node. Its record is dropped: the node,
+// which is told of no more than a key, would not count it (G8).
 func (c *conn) inTurn(r *request, reply func(zxid int64) *jute.Encoder) {
+	r.Body = nil
 	r.begin = func(_ *request, key uint64) error { return c.tree.Refuse(key, c.token.ID, 0, errInTurn) }
 	r.answer = func(_ *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
 		if !errors.Is(a.Err, errInTurn) {
@@ -114,7 +143,9 @@ func prepareClose(c *conn, r *request) {
 }
 
 // codeOf returns the code of a refusal; false for what ends the connection, which the client sees as a lost connection
-// (Z6).
+// (Z6). So does a limit that the node is at for a moment, for all its clients together (G8): one whose connection ends
+// goes on elsewhere, while kazoo ends for good with a code that it does not know, and the Java client does not look at
+// the code of a setWatches. Without: the watches are gone.
 func codeOf(err error) (jute.Code, bool) {
 	var refused *tree.RefusedError
 	switch {
@@ -125,7 +156,7 @@ func codeOf(err error) (jute.Code, bool) {
 	case errors.Is(err, session.ErrReadOnly):
 		return jute.NotReadOnly, true
 	case errors.Is(err, session.ErrLimit):
-		return jute.Throttled, true
+		return jute.Throttled, retryOf(err) == 0
 	default:
 		return 0, false
 	}

@@ -13,6 +13,7 @@ import (
 	"holdfast/session"
 	"holdfast/transport/census"
 	"holdfast/transport/gate"
+	"holdfast/tree"
 )
 
 // Config is what a front end is made of.
@@ -26,6 +27,9 @@ type Config struct {
 	Access Access
 	// Super is the digest of super, empty for nobody.
 	Super string
+	// Audit returns the tree's part of a connection with an audit of what its client writes as super; nil audits nothing.
+	// name is the client's verified name, empty for none, and vouched are those whom the node vouches for so far.
+	Audit func(name string, from net.Addr, vouched []tree.Principal, c session.TreeConnection) session.TreeConnection
 	// Words are the four-letter words that are answered (Z8).
 	Words []string
 	// Standing returns what the words tell of the node.
@@ -65,6 +69,7 @@ type Server struct {
 	began   time.Time
 	foreign foreign
 	lot     lot
+	parts   parts
 
 	mu sync.Mutex
 	// conns are the open connections. guarded by mu
@@ -77,7 +82,7 @@ type Server struct {
 // New returns a server on a node's service.
 func New(cfg Config, service session.Service) *Server {
 	s := &Server{cfg: cfg, service: service, conns: map[*conn]struct{}{}, began: time.Now()}
-	s.foreign.log = cfg.Logger
+	s.foreign.log, s.parts.most = cfg.Logger, maxParts
 	//nolint:forbidigo // the server ends by Stop
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.confirm = newConfirmer(s)

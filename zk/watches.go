@@ -79,12 +79,13 @@ func prepareAddWatch(c *conn, r *request) {
 	c.addWatches(r, additions, func(e *jute.Encoder) { e.Int(int32(jute.OK)) })
 }
 
-// addWatches makes a request that adds watches, as many at a time as the node takes.
+// addWatches makes a request that adds watches, as many at a time as the node takes. What lasting watches have missed
+// is told in portions, so that it fits however much it is.
 func (c *conn) addWatches(r *request, additions []tree.Addition, reply func(e *jute.Encoder)) {
 	var parts []tree.Addition
 	for _, a := range additions {
 		for part := range slices.Chunk(a.Watches, tree.MaxWatches) {
-			parts = append(parts, tree.Addition{Watches: part, Since: a.Since})
+			parts = append(parts, tree.Addition{Watches: part, Since: a.Since, InPortions: true})
 		}
 	}
 	if len(parts) == 0 {
@@ -96,17 +97,16 @@ func (c *conn) addWatches(r *request, additions []tree.Addition, reply func(e *j
 		return
 	}
 	r.order = alone
-	r.begin = func(r *request, key uint64) error {
-		part := parts[0]
-		parts = parts[1:]
-		return c.tree.AddWatches(session.TreeAddition{
-			Key: key, Bytes: r.bytes + watchBytes*len(part.Watches), Addition: part,
-		})
-	}
+	r.begin = func(r *request, key uint64) error { return adds(c, r, key, parts[0]) }
 	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
-		code, err := codeOfAnswer(a)
+		code, err := codeOfAnswer(c, a)
 		if err != nil {
 			return nil, false, err
+		}
+		if a.More != nil {
+			parts[0].Told = *a.More
+		} else {
+			parts = parts[1:]
 		}
 		if code == jute.OK && len(parts) > 0 {
 			return nil, true, c.line.hand(r, r.begin)
@@ -117,6 +117,15 @@ func (c *conn) addWatches(r *request, additions []tree.Addition, reply func(e *j
 		}
 		return e, false, nil
 	}
+}
+
+// adds hands an addition of watches to the node. One that is read-only takes it, as it does reads (Z9). When it is that
+// no more it ends the connection, and nothing is lost: what the client had seen of the node's old state, up to its
+// newest zxid, is a beginning of what the cluster has. It brings its watches back with that zxid, and is told what has
+// changed since (V4), by whichever node it comes to.
+func adds(c *conn, r *request, key uint64, a tree.Addition) error {
+	a.Options.AllowStale = c.token.Local
+	return c.tree.AddWatches(session.TreeAddition{Key: key, Bytes: r.bytes + watchBytes*len(a.Watches), Addition: a})
 }
 
 // watchBytes is about what a watch takes while it waits to be added, besides its path.
@@ -147,7 +156,7 @@ func prepareRemoveWatches(c *conn, r *request) {
 	b := r.Body.(jute.TypeRequest) //nolint:errcheck,forcetypeassert // the codec's own table
 	kinds := kindsOf(b.Type)
 	if kinds == nil {
-		c.refuse(r, jute.BadArguments)
+		c.refuse(r, jute.MarshallingError)
 		return
 	}
 	if tree.CheckPath(b.Path) != nil { // no watch can be there
@@ -161,7 +170,7 @@ func prepareRemoveWatches(c *conn, r *request) {
 	r.order = alone
 	r.begin = func(_ *request, key uint64) error { return c.tree.RemoveWatches(key, specs) }
 	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
-		code, err := codeOfAnswer(a)
+		code, err := codeOfAnswer(c, a)
 		if err != nil {
 			return nil, false, err
 		}
@@ -173,12 +182,13 @@ func prepareRemoveWatches(c *conn, r *request) {
 }
 
 // prepareCheckWatches asks whether there is such a watch. The node keeps no list that could be asked: each kind is
-// removed, and added again as from the moment of its removal if it was there, so that nothing is missed.
+// removed, and added again as from the moment of its removal if it was there, so that nothing is missed. If the node
+// does not take it back, the connection ends, and the client brings its watches to the next one.
 func prepareCheckWatches(c *conn, r *request) {
 	b := r.Body.(jute.TypeRequest) //nolint:errcheck,forcetypeassert // the codec's own table
 	kinds := kindsOf(b.Type)
 	if kinds == nil {
-		c.refuse(r, jute.BadArguments)
+		c.refuse(r, jute.MarshallingError)
 		return
 	}
 	if tree.CheckPath(b.Path) != nil { // no watch can be there
@@ -192,16 +202,17 @@ func prepareCheckWatches(c *conn, r *request) {
 	adding := false
 	r.begin = remove
 	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
-		code, err := codeOfAnswer(a)
-		if err != nil || code != jute.OK {
+		code, err := codeOfAnswer(c, a)
+		switch {
+		case adding && a.Err != nil:
+			return nil, false, a.Err
+		case err != nil || code != jute.OK:
 			return jute.Reply(r.Xid, int64(a.Stamp), code), false, err //nolint:gosec // stamps are positive
 		}
 		if !adding && a.Removed > 0 {
 			found, adding = true, true
 			return nil, true, c.line.hand(r, func(r *request, key uint64) error {
-				return c.tree.AddWatches(session.TreeAddition{
-					Key: key, Bytes: r.bytes + watchBytes, Addition: tree.Addition{Watches: spec(), Since: a.Stamp},
-				})
+				return adds(c, r, key, tree.Addition{Watches: spec(), Since: a.Stamp})
 			})
 		}
 		adding = false

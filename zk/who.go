@@ -20,7 +20,7 @@ func (c *conn) principalsOfConnection() ([]tree.Principal, error) {
 		all = append(all, tree.Principal{Scheme: tree.IP, ID: ip.String()})
 	}
 	if certificate := secure.PeerCertificate(c.net); certificate != nil {
-		all = append(all, tree.Principal{Scheme: tree.X509, ID: certificate.Subject.String()})
+		all = append(all, tree.Principal{Scheme: tree.X509, ID: secure.SubjectOf(certificate)})
 	}
 	return all, tree.CheckPrincipals(all)
 }
@@ -38,7 +38,7 @@ func prepareAuth(c *conn, r *request) {
 	all := c.who()
 	switch b.Scheme {
 	case tree.Digest:
-		all = withDigest(all, string(b.Auth), c.server.cfg.Super)
+		all = withDigest(all, textOf(b.Auth), c.server.cfg.Super)
 	case tree.IP: // it is one already
 	case tree.X509:
 		if !slices.ContainsFunc(all, func(p tree.Principal) bool { return p.Scheme == tree.X509 }) {
@@ -59,6 +59,10 @@ func prepareAuth(c *conn, r *request) {
 	c.inTurn(r, func(int64) *jute.Encoder { return jute.Reply(r.Xid, 0, jute.OK) })
 }
 
+// textOf returns the text of credentials as ZooKeeper makes it: a byte that is no UTF-8 becomes U+FFFD. The name is
+// shown to operators, and no message to them may have another text.
+func textOf(credentials []byte) string { return string([]rune(string(credentials))) }
+
 func shown(text string) string {
 	const most = 32
 	if len(text) > most {
@@ -67,7 +71,7 @@ func shown(text string) string {
 	return text
 }
 
-// withDigest adds the principals of a NAME:PASSWORD; nil if it is none.
+// withDigest adds the principals of a NAME:PASSWORD, or of a NAME alone; nil without a name.
 func withDigest(all []tree.Principal, credentials, super string) []tree.Principal {
 	digest, ok := tree.DigestOf(credentials)
 	if !ok {

@@ -31,13 +31,12 @@ type Standing struct {
 	Node                   session.Node
 }
 
-// words are the four-letter words that can be allowed. The others of ZooKeeper show what this project shows in
-// its own ways, or change something.
+// words are the four-letter words that can be allowed.
 //
 //nolint:gochecknoglobals // a table
 var words = map[string]func(s *Server, n *Standing) string{
 	"conf": (*Server).conf, "cons": (*Server).cons, "dump": (*Server).dump, "envi": (*Server).envi,
-	"isro": func(s *Server, _ *Standing) string { return s.mode("ro", "rw") },
+	"isro": (*Server).isro,
 	"mntr": (*Server).mntr,
 	"ruok": func(*Server, *Standing) string { return "imok" },
 	"srvr": (*Server).srvr,
@@ -47,6 +46,19 @@ var words = map[string]func(s *Server, n *Standing) string{
 	},
 	"wchs": (*Server).wchs,
 }
+
+// notServing is the answer of a node that serves no requests, and saidAlways are the words that are answered all the
+// same. Without: who looks at srvr takes a node that hears of no leader for one that serves, and a client that
+// looks for a read-write server goes to it.
+const notServing = "This ZooKeeper instance is not currently serving requests\n"
+
+var saidAlways = []string{"envi", "isro", "ruok"} //nolint:gochecknoglobals // a table
+
+// neverAllowed are ZooKeeper's other words. They show what this project shows in its own ways, or change
+// something. They are answered like a word that is not allowed, and not taken for the length of a frame.
+//
+//nolint:gochecknoglobals // a table
+var neverAllowed = []string{"crst", "dirs", "gtmk", "hash", "srst", "stmk", "wchc", "wchp"}
 
 // Words returns all four-letter words that can be allowed.
 func Words() []string {
@@ -67,7 +79,7 @@ func CheckWords(all []string) error {
 func (c *conn) word(head [headBytes]byte) bool {
 	name := string(head[:])
 	say := words[name]
-	if say == nil {
+	if say == nil && !slices.Contains(neverAllowed, name) {
 		return false
 	}
 	text := name + " is not executed because it is not in the whitelist.\n"
@@ -76,32 +88,41 @@ func (c *conn) word(head [headBytes]byte) bool {
 		return true // the guard has counted it, and the connection ends without an answer
 	}
 	if slices.Contains(c.server.cfg.Words, name) {
-		standing := c.server.cfg.Standing()
-		text = say(c.server, &standing)
+		text = notServing
+		if slices.Contains(saidAlways, name) || c.server.service.State().Mode != session.ModeNoLeader {
+			standing := c.server.cfg.Standing()
+			text = say(c.server, &standing)
+		}
 	}
 	_ = c.net.SetWriteDeadline(time.Now().Add(connectWait))
 	_, _ = c.net.Write([]byte(text))
 	return true
 }
 
-// mode returns one of two texts.
-func (s *Server) mode(readOnly, readWrite string) string {
-	if s.service.State().Mode == session.ModeReadOnly {
-		return readOnly
+// isro says whether the node takes writes, or null if it serves no requests.
+func (s *Server) isro(*Standing) string {
+	switch s.service.State().Mode {
+	case session.ModeReadWrite:
+		return "rw"
+	case session.ModeReadOnly:
+		return "ro"
+	case session.ModeNoLeader:
 	}
-	return readWrite
+	return "null"
 }
 
 // role returns the node's part in the cluster, as ZooKeeper names it.
 func (s *Server) role(n *Standing) string {
-	role := "follower"
 	switch {
+	case s.service.State().Mode == session.ModeReadOnly:
+		return "read-only"
 	case n.Members == 1:
-		role = "standalone"
+		return "standalone"
 	case n.Leads:
-		role = "leader"
+		return "leader"
+	default:
+		return "follower"
 	}
-	return s.mode("read-only", role)
 }
 
 // version returns the version that clients parse, with the node's own behind it. Some parse the date too, in the form

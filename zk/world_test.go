@@ -39,12 +39,12 @@ func runSetup(t *testing.T, setup whole.Setup, f func(c *world)) {
 	t.Helper()
 	change := setup.Change
 	setup.Change = func(cfg *config.Config) {
-		if change != nil {
-			change(cfg)
-		}
 		cfg.Listen.ZooKeeper = ":7404"
 		cfg.Tree.Super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" // super:test
 		cfg.ZooKeeper.Words = "srvr,ruok,mntr,stat,cons,conf,dump,envi,isro,wchs"
+		if change != nil {
+			change(cfg)
+		}
 	}
 	whole.RunSetup(t, setup, func(c *whole.Cluster) {
 		w := &world{Cluster: c}

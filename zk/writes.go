@@ -97,7 +97,8 @@ func (c *conn) unwritten(r *request, a *session.TreeAnswer) (*jute.Encoder, bool
 	if !ok || code != jute.NotReadOnly || !c.token.Local {
 		return nil, false, a.Err
 	}
-	c.line.number--                                                        // nothing was asked of anybody
+	// Nothing was asked of anybody, and nothing is under way that has a higher number.
+	c.line.number--
 	return jute.Reply(r.Xid, int64(a.Stamp), jute.NotReadOnly), false, nil //nolint:gosec // stamps are positive
 }
 
@@ -213,7 +214,7 @@ func (c *conn) opOf(r *jute.Request) (op, probe tree.Op, code jute.Code) {
 	if tree.CheckOp(op) != nil {
 		return nil, nil, jute.BadArguments
 	}
-	return op, nil, jute.OK
+	return op, nil, guarded(op)
 }
 
 // named reports whether ZooKeeper looks for an entry of that path, though there can be none if the path is not valid.
@@ -268,7 +269,7 @@ func (c *conn) createOf(op jute.Op, b jute.CreateRequest) (create, probe tree.Op
 		}
 		return nil, probe, jute.BadArguments
 	}
-	return made, nil, jute.OK
+	return made, nil, guarded(made)
 }
 
 // aclOf returns an access list. A request's list is never empty in ZooKeeper, and names only who can be somebody.

@@ -1,0 +1,126 @@
+package zk
+
+import (
+	"testing"
+
+	"holdfast/session"
+	"holdfast/test/bubble"
+	"holdfast/tree"
+	"holdfast/zk/jute"
+)
+
+// elements is how many elements a request may have.
+const elements = 10_000
+
+// answered is what became of a request: its elements by their codes, the bytes of the answer, the most bytes that were
+// held at a time, and how many reads were made.
+type answered struct {
+	codes             map[jute.Code]int
+	size, most, asked int
+}
+
+// readMany asks a node for so many elements of one kind, each of which it finds to be the same.
+func readMany(t *testing.T, node *room, op jute.Op, read *tree.Answer) (got answered) {
+	t.Helper()
+	c, a := holding(t, node)
+	ops := make([]jute.Request, elements)
+	for i := range ops {
+		ops[i] = jute.Request{Op: op, Body: jute.WatchRequest{Path: "/a"}}
+	}
+	r := &request{Request: jute.Request{Op: jute.MultiRead, Body: jute.MultiRequest{Ops: ops}}}
+	prepareMultiRead(c, r)
+	if !takes(t, c, r) {
+		t.Fatal("the request is not taken")
+	}
+	for {
+		key := a.keys[len(a.keys)-1]
+		reply, err := c.line.answered(&session.TreeAnswer{Key: key, Stamp: 1, Read: read})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.most = max(got.most, a.held); got.most > 2*maxMultiRead {
+			t.Fatalf("%d bytes are held", got.most)
+		}
+		if reply == nil {
+			continue
+		}
+		if a.held != 0 {
+			t.Errorf("%d bytes are held for a request that is answered", a.held)
+		}
+		frame := reply.Frame()
+		got.codes, got.size, got.asked = outcomes(t, frame), len(frame), len(a.keys)
+		return got
+	}
+}
+
+// outcomes counts the elements of a reply by their codes.
+func outcomes(t *testing.T, frame []byte) map[jute.Code]int {
+	t.Helper()
+	codes := map[jute.Code]int{}
+	d := jute.NewDecoder(frame[headBytes+16:])
+	for {
+		op, done, code := jute.Op(d.Int("op")), d.Bool("done"), jute.Code(d.Int("err"))
+		switch {
+		case done:
+			if d.Err() != nil || d.Left() > 0 {
+				t.Errorf("the reply has %d bytes behind its end, %v", d.Left(), d.Err())
+			}
+			return codes
+		case op == jute.GetData:
+			d.Buffer("data")
+			for range 68 / 4 {
+				d.Int("stat")
+			}
+		case op == jute.GetChildren:
+			d.Strings("children")
+		default:
+			d.Int("code")
+		}
+		if codes[code]++; d.Err() != nil {
+			t.Fatal(d.Err())
+		}
+	}
+}
+
+// The answer to a multiRead is bounded, whatever the entries are that it asks for. From the first element on that would
+// make it too large, all are refused, and not read. What is read until then counts for the node (G8).
+func TestMultiReadsAreBounded(t *testing.T) {
+	data := &tree.Answer{Kind: tree.GetEntry, Exists: true, Data: make([]byte, 1<<20)}
+	page := &tree.Answer{Kind: tree.ListChildren, More: true}
+	const name, names = "a-name-of-some-length", 1000
+	for range names {
+		page.Children = append(page.Children, tree.Child{Name: name})
+	}
+	const listBytes = names * (lengthBytes + len(name))
+	whole := *page
+	whole.More = false
+	const much, refused = 100 << 20, 13 // refused is what an element takes that is refused
+	for what, tt := range map[string]struct {
+		room int
+		op   jute.Op
+		read *tree.Answer
+		// ok are the elements that are answered.
+		ok int
+	}{
+		"data":                         {much, jute.GetData, data, 3},
+		"small data":                   {much, jute.GetData, &tree.Answer{Kind: tree.GetEntry, Exists: true}, elements},
+		"lists":                        {much, jute.GetChildren, &whole, maxMultiRead / listBytes},
+		"a list that is too long":      {much, jute.GetChildren, page, 0},
+		"data, at a node without room": {1 << 20, jute.GetData, data, 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				got := readMany(t, &room{most: tt.room}, tt.op, tt.read)
+				if got.codes[jute.OK] != tt.ok || got.codes[jute.Throttled] != elements-tt.ok {
+					t.Errorf("%v, want %d elements that are answered and the others refused", got.codes, tt.ok)
+				}
+				if bound := maxMultiRead + elements*refused + 100; got.size > bound || got.most > maxMultiRead {
+					t.Errorf("the answer has %d bytes, at most %d; %d are held", got.size, bound, got.most)
+				}
+				if bound := max(tt.ok, maxMultiRead/listBytes) + 1; got.asked > bound {
+					t.Errorf("%d reads, want at most %d", got.asked, bound)
+				}
+			})
+		})
+	}
+}
