@@ -31,8 +31,8 @@ type Client struct {
 	closed bool  // guarded by mu
 }
 
-// New checks cfg and returns a client. It connects to nothing and starts nothing: the first [Client.Open] or
-// [Client.Resume] does. The error joins a [session.FieldError] for each thing that is wrong.
+// New checks cfg and returns a client. It connects to nothing and starts nothing: the first call does, and the client
+// has to be closed from then on. The error joins a [session.FieldError] for each thing that is wrong.
 func New(cfg Config) (*Client, error) {
 	cfg, err := complete(cfg)
 	if err != nil {
@@ -59,7 +59,7 @@ type SessionOptions struct {
 	// Timeout is the wish of the client: positive, and at most [session.MaxTimeout]. The cluster clamps it to its own
 	// bounds, see [Session.Timeout].
 	Timeout time.Duration
-	// Labels has at most [session.MaxLabels] entries.
+	// Labels has at most [session.MaxLabels] entries. The client copies it.
 	Labels map[string]string
 	// RequestID names the open. A repeat with the same id finds the session that was opened (O2), while the session
 	// lives. So an application may safely repeat an open that ended with [session.ErrOutcomeUnknown]. Zero draws an id.

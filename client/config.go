@@ -36,7 +36,7 @@ const (
 	RepeatInFlight InFlight = iota
 	// FailInFlight ends the call with [session.ErrOutcomeUnknown]: the request may or may not have taken effect. The
 	// client does not keep a session alive whose open or resume ended so. It still repeats the resumes by which it
-	// moves the sessions that it holds.
+	// moves the sessions that it holds, all reads, and writes with [UntilAnswered], as are those of package recipes.
 	FailInFlight
 )
 
@@ -88,6 +88,9 @@ type Config struct {
 	// They ask the nodes beside each other, each a HedgeDelay after the one before, or sooner. Once a read-only node
 	// has answered, the others get at most another second. For the next two seconds reads go to this read-only node
 	// first. The State of a result says what kind of node answered.
+	//
+	// Watches of [Tree.Watch] begin and go on at such a node while the client finds no better one: they tell what has come
+	// to it. A better node then tells what it has missed. Reads of the tree ask for old answers one by one: [AllowStale].
 	//
 	// Sessions are [StateConnectedReadOnly] while the client is connected to such a node and finds no better one.
 	// Writes, including opens and resumes, wait for a read-write node. So a session has no id before the client has

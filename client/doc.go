@@ -80,7 +80,9 @@
 //
 // A client learns the addresses of nodes that it was not configured with: it asks the node that serves it for the
 // members of the cluster when it has connected for the first time, and rarely from then on. A round comes to these
-// addresses after the configured ones. [Config].OnlyEndpoints turns this off.
+// addresses after the configured ones. [Client.WatchSessions] asks for them by itself, at its begin and as rarely
+// from then on. Calls apart from the sessions go on there when no endpoint answers, and when the endpoints have
+// answered for [Config].ConnectTimeout and decide nothing. [Config].OnlyEndpoints turns this off.
 //
 // A node that is at the limit of its budget refuses a request and names a retry time. The client sends the request to
 // the same node again at this time, with jitter on top. It sends a resume again after half of the time that its
@@ -115,12 +117,12 @@
 //
 // # Goroutines
 //
-// Each client has one goroutine, the loop, which begins with the first [Client.Open] or [Client.Resume]. It takes the
-// turns of package client/internal/core, which decides everything about sessions, requests and connections, and carries
-// out the effects of each turn. A turn is about all that waits for the loop, and its requests to a node go out
-// together: a thousand goroutines that open sessions at the same time need a few messages. Each connection has two more
-// goroutines, for receiving and for sending. Each name that is being resolved has one more. [Client.Close] waits for
-// all of these.
+// Each client has one goroutine, the loop, which begins with the first [Client.Open], [Client.Resume] or
+// [Client.WatchSessions], or the first call of a [Tree]. It takes the turns of package client/internal/core, which
+// decides everything about sessions, requests and connections, and carries out the effects of each turn. A turn is
+// about all that waits for the loop, and its requests to a node go out together: a thousand goroutines that open
+// sessions at the same time need a few messages. Each connection has two more goroutines, for receiving and for
+// sending. Each name that is being resolved has one more. [Client.Close] waits for all of these.
 //
 // # The tree
 //

@@ -40,6 +40,8 @@ type fakeCluster struct {
 	tree *fakeTree
 	// coming is the feature level that the nodes say the cluster gets soon, 0 for none.
 	coming uint32
+	// told is what watches of sessions are told.
+	told []session.Event
 	// promises, when set, collects the latest end of a promise of each session.
 	promises map[session.ID]time.Time
 }

@@ -156,8 +156,11 @@ func (n *fakeNode) doTree(s *fakeStream, m *holdfastv1.ClientMessage) (*holdfast
 		return n.readTree(s, m.Read)
 	case *holdfastv1.ClientMessage_AddWatches:
 		a, err := wire.AdditionFrom(m.AddWatches)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case n.state.Mode == session.ModeReadOnly && !a.Options.AllowStale: // N3
+			return nil, session.ErrReadOnly
 		}
 		n.c.tree.watch(s, a)
 		return &holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_WatchesAdded{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -54,6 +55,25 @@ func (n *fakeNode) GetSession(_ context.Context,
 		}, nil
 	}
 	return nil, n.refusal(&session.ExpiredError{ID: id})
+}
+
+// WatchSessions tells as much as the cluster has for watches of sessions.
+func (n *fakeNode) WatchSessions(_ *holdfastv1.WatchSessionsRequest,
+	stream grpc.ServerStreamingServer[holdfastv1.WatchSessionsResponse],
+) error {
+	if err := n.scripted("watch sessions"); err != nil {
+		return err
+	}
+	n.c.mu.Lock()
+	told := n.c.told
+	n.c.mu.Unlock()
+	for _, e := range told {
+		if err := stream.Send(wire.SessionEventProto(e)); err != nil {
+			return err
+		}
+	}
+	<-stream.Context().Done()
+	return stream.Context().Err()
 }
 
 // refusal returns the status of err, with the state that the node tells. The caller holds mu.

@@ -12,12 +12,13 @@ import (
 )
 
 // A client that was given one endpoint moves to a node that it has learnt of, at once, when that endpoint's node dies.
-// With OnlyEndpoints it has nowhere to go.
+// With OnlyEndpoints it has nowhere to go. Its reads go on in the same way, also if read-only nodes may answer them.
 func TestAClientWithOneEndpointSurvivesItsNode(t *testing.T) {
-	for _, only := range []bool{false, true} {
+	for _, how := range []Config{{}, {OnlyEndpoints: true}, {ReadOnly: true}} {
 		bubble.Test(t, func(t *testing.T) {
-			c := newFakeCluster(t, 3)
-			cl := newLearningClient(t, Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, OnlyEndpoints: only})
+			c, only := newFakeCluster(t, 3), how.OnlyEndpoints
+			how.Endpoints, how.Dial = c.endpoints(1, 1), c.dial
+			cl := newLearningClient(t, how)
 			s := mustOpen(t, cl, 10*time.Second)
 			synctest.Wait()
 			c.node(1).down()
@@ -27,14 +28,39 @@ func TestAClientWithOneEndpointSurvivesItsNode(t *testing.T) {
 				t.Fatalf("OnlyEndpoints %v: the owner is %d, 10 ms after the death of node 1", only, got)
 			}
 			if !only {
-				if _, err := cl.Get(t.Context(), s.ID()); err != nil {
-					t.Errorf("a read after the death of the only endpoint: %v", err)
+				reading, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if _, err := cl.Get(reading, s.ID()); err != nil {
+					t.Errorf("a read after the death of the only endpoint, ReadOnly %v: %v", how.ReadOnly, err)
 				}
 			} else {
 				time.Sleep(time.Minute)
 				if n := len(c.node(2).dialled()) + len(c.node(3).dialled()); n > 0 {
 					t.Errorf("%d attempts to connect to nodes that are no endpoints", n)
 				}
+			}
+		})
+	}
+}
+
+// Calls go on at learnt addresses when all endpoints are cut off from the cluster: they answer, and decide nothing.
+// They do so no sooner than an attempt may take, since learnt addresses may lead nowhere.
+func TestCallsLeaveEndpointsThatAreCutOff(t *testing.T) {
+	for _, readOnly := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			c := newFakeCluster(t, 3)
+			cl := newLearningClient(t, Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, ReadOnly: readOnly})
+			s := mustOpen(t, cl, 10*time.Second)
+			synctest.Wait()
+			c.node(1).refuse("get", session.ErrNoLeader)
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if _, err := cl.Get(ctx, s.ID()); err != nil {
+				t.Fatalf("ReadOnly %v: %v", readOnly, err)
+			}
+			if took := time.Since(began); took < DefaultConnectTimeout || took > 2*DefaultConnectTimeout {
+				t.Errorf("ReadOnly %v: answered after %v, want about %v", readOnly, took, DefaultConnectTimeout)
 			}
 		})
 	}

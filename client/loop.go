@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"holdfast/client/internal/core"
@@ -135,7 +136,7 @@ func (l *loop) open(ctx context.Context, o SessionOptions) (*Session, error) {
 	w := newWaiter(ctx)
 	w.Trace = placeOf(ctx, &l.cfg)
 	w.Session = newSession(ctx, l)
-	w.Want = core.Want{Timeout: o.Timeout, Labels: o.Labels, Request: o.RequestID, Local: o.Local}
+	w.Want = core.Want{Timeout: o.Timeout, Labels: maps.Clone(o.Labels), Request: o.RequestID, Local: o.Local}
 	if o.RequestID == (session.RequestID{}) {
 		w.Want.Request = newRequestID()
 	}

@@ -13,11 +13,12 @@ import (
 type Mirror struct{ copied *mirrored }
 
 // Mirror returns a mirror of path, once it has all that is there. The entry need not exist. Call [Mirror.Close] at the
-// end. ctx bounds the first filling alone.
+// end. ctx bounds the first filling alone; the error then wraps its cause and the last obstacle.
 //
-// Entries that the client may not read are missing from it. Nobody is told when an access list changes: an entry that
-// becomes readable shows with its next change, and one that is hidden from then on stays as it was, even when it is
-// gone, until the mirror has lost events and reads everything anew.
+// Entries that the client may not read are missing from it, and so are those below them until their next change,
+// since nothing lists them. Nobody is told when an access list changes: an entry that becomes readable shows with its
+// next change, and one that is hidden from then on stays as it was, even when it is gone, until the mirror has lost
+// events and reads everything anew.
 func (t *Tree) Mirror(ctx context.Context, path string) (*Mirror, error) {
 	m, err := t.mirror(ctx, path)
 	if err != nil {

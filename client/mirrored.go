@@ -20,7 +20,7 @@ type mirrored struct {
 	tree  *Tree // without a session: a mirror outlives it
 	root  string
 	watch *subscription
-	stop  context.CancelFunc
+	stop  context.CancelCauseFunc
 	done  chan struct{}
 
 	mu      sync.Mutex
@@ -39,7 +39,7 @@ func (t *Tree) mirror(ctx context.Context, path string) (*mirrored, error) {
 	if err != nil {
 		return nil, err
 	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	running, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	m := &mirrored{
 		tree: &alone, root: path, watch: w, stop: stop, done: make(chan struct{}), change: make(chan struct{}),
 	}
@@ -48,8 +48,9 @@ func (t *Tree) mirror(ctx context.Context, path string) (*mirrored, error) {
 		m.end(m.run(running))
 	}()
 	if err := m.await(ctx, 1); err != nil {
-		m.close()
-		return nil, err
+		m.stop(context.Cause(ctx))
+		<-m.done
+		return nil, m.err() // says what stands in the way, too
 	}
 	return m, nil
 }
@@ -339,7 +340,7 @@ func (m *mirrored) err() error {
 
 // end notes why the mirror has ended.
 func (m *mirrored) end(err error) {
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, session.ErrClosed) {
 		err = session.ErrClosed
 	}
 	m.mu.Lock()
@@ -349,6 +350,6 @@ func (m *mirrored) end(err error) {
 }
 
 func (m *mirrored) close() {
-	m.stop()
+	m.stop(session.ErrClosed)
 	<-m.done
 }

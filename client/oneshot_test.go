@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast/test/bubble"
@@ -95,5 +96,40 @@ func TestWatchesOfNothing(t *testing.T) {
 				t.Errorf("a watch of kind %v of no entry: %v, want no node", kind, w.err)
 			}
 		}
+	})
+}
+
+// A one-shot that is stopped while the read that sets it is on its way leaves nothing behind, at the client or the
+// node.
+func TestAOneShotThatIsStoppedBeforeItIsSet(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 1)
+		block := make(chan struct{})
+		c.node(1).answer(func(string) error {
+			<-block
+			return nil
+		})
+		once, read := NewOneShot(), make(chan error)
+		go func() {
+			_, _, err := cl.Tree().Exists(t.Context(), "/a", WithWatch(once))
+			read <- err
+		}()
+		synctest.Wait()
+		once.Stop()
+		close(block)
+		if err := <-read; err != nil {
+			t.Error(err)
+		}
+		if _, err := once.Wait(t.Context()); !errors.Is(err, ErrNotSet) {
+			t.Errorf("got %v, want ErrNotSet", err)
+		}
+		synctest.Wait()
+		c.set(func() {
+			for s := range c.node(1).streams {
+				if len(s.watches) > 0 {
+					t.Errorf("the node watches %v", s.watches)
+				}
+			}
+		})
 	})
 }

@@ -280,6 +280,30 @@ func TestCloseWhoseAnswerWasLostSucceeds(t *testing.T) {
 	})
 }
 
+// A session that another process has taken over and closed was not closed by this one, which had not heard of that.
+func TestCloseOfASessionThatAnotherProcessHasClosed(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		s := mustOpen(t, cl, 12*time.Second)
+		c.node(1).answer(func(string) error {
+			c.set(func() {
+				cert := c.end(s.ID(), session.CauseClosed)
+				cert.Left.Instance = 4711
+				c.ended[s.ID()] = cert
+			})
+			return nil
+		})
+		err := s.Close(t.Context())
+		if e, ok := errors.AsType[*session.ExpiredError](err); !ok || e.Certificate == nil ||
+			e.Certificate.Left.Instance != 4711 {
+			t.Errorf("Close: %v", err)
+		}
+		if !errors.Is(s.Err(), session.ErrExpired) {
+			t.Errorf("Err: got %v", s.Err())
+		}
+	})
+}
+
 func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)

@@ -7,6 +7,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/tree"
 )
 
 // A client stays at a read-only node and tries a node without a leader. Its session remains connected read-only.
@@ -69,6 +70,64 @@ func TestReadOnlyNodesThatGrantAreTriedWithABackOff(t *testing.T) {
 		if got := c.node(1).count("resume") + c.node(2).count("resume"); got == 0 || got > 50 {
 			t.Errorf("%d resumes in 100 ms", got)
 		}
+	})
+}
+
+// A client that only watches does so at a read-only node, and stays there while it finds no better one: it asks one
+// node to watch, however many it tries. It comes back at the first read-write node, from what it was told.
+func TestN5WatchesAtAReadOnlyNode(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 3, nil)
+		c.grow()
+		for _, n := range c.all() {
+			n.becomes(session.ModeReadOnly)
+		}
+		all := watchAll(t, cl.Tree(), "/", tree.WatchRecursive)
+		time.Sleep(10 * time.Second)
+		c.change(create("/a"))
+		wantStrings(t, all.take(), "started", "/a created")
+		var here, better *fakeNode
+		asked := 0
+		for _, n := range c.all() {
+			times := n.count("watch")
+			if asked += times; times > 0 {
+				here = n
+			} else {
+				better = n
+			}
+		}
+		if asked != 1 {
+			t.Fatalf("read-only nodes were asked to watch %d times, want once", asked)
+		}
+		c.set(func() {
+			for s := range here.streams {
+				clear(s.watches) // it hears of no change, because it is cut off
+			}
+		})
+		c.change(create("/b"))
+		wantStrings(t, all.take())
+		better.becomes(session.ModeReadWrite)
+		time.Sleep(3 * time.Second)
+		c.change(create("/c"))
+		wantStrings(t, all.take(), "/b created", "/c created")
+		if got := here.count("watch"); got != 0 {
+			t.Errorf("the node that was left was asked to watch %d more times", got)
+		}
+	})
+}
+
+// Without leave to use read-only nodes, a watch waits for a better one.
+func TestWatchesPassOverReadOnlyNodes(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 1, func(cfg *Config) { cfg.ReadOnly = false })
+		c.grow()
+		c.node(1).becomes(session.ModeReadOnly)
+		all := watchAll(t, cl.Tree(), "/", tree.WatchRecursive)
+		time.Sleep(10 * time.Second)
+		wantStrings(t, all.take())
+		c.node(1).becomes(session.ModeReadWrite)
+		time.Sleep(3 * time.Second)
+		wantStrings(t, all.take(), "started")
 	})
 }
 

@@ -115,8 +115,8 @@ func (r *Registrar) Run(ctx context.Context) error {
 		if err == nil {
 			misses, err = 0, r.await(ctx, s, nil)
 		}
-		if !errors.Is(err, session.ErrExpired) {
-			return err
+		if errors.Is(err, ErrStop) || !errors.Is(err, session.ErrExpired) {
+			return err // the reason to stop may be that the session has expired
 		}
 		r.opts.Logger.Warn("session has expired: opening a new session", "session", s.ID(), "error", err)
 		e = Establishment{Former: s.ID(), Err: err}

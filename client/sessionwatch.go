@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
+	"holdfast/client/internal/core"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -14,39 +17,54 @@ import (
 )
 
 // WatchSessions yields which global sessions are opened, moved and ended, in the order of their stamps, until ctx ends
-// or the loop that ranges over it does (V8). It begins with an event that has a stamp alone: every change above it is
-// told. The watch survives lost nodes: no event is left out, or an event with Lost says so, and none comes twice. An
-// error is yielded last; it wraps the cause of ctx when that has ended. Safe for concurrent use.
+// or the loop that ranges over it does (V8). What is unread when ctx ends is left out. It begins with an event that has
+// a stamp alone: every change above it is told. The watch survives lost nodes: no event is left out, or an event with
+// Lost says so, and none comes twice. It leaves a node that hears of no leader, unless [Config].ReadOnly allows it.
+// An error is yielded last; it wraps the cause of ctx when that has ended, and the last obstacle if the watch has not
+// been in place then. Safe for concurrent use.
 func (c *Client) WatchSessions(ctx context.Context) iter.Seq2[session.Event, error] {
 	return func(yield func(session.Event, error) bool) {
 		watching, cancel := context.WithCancel(ctx)
+		w := sessionWatch{client: c, yield: yield}
+		defer w.learning.Wait()
 		defer cancel()
-		var heard sessionsHeard
-		stopped := false
 		err := c.nodes.Any(watching, func(attempt context.Context, cc *grpc.ClientConn) error {
-			return c.hearSessions(watching, attempt, cc, &heard, func(e session.Event) bool {
-				stopped = !yield(e, nil)
-				return !stopped
-			})
+			return w.hear(watching, attempt, cc)
 		})
-		if err != nil && !stopped {
-			yield(session.Event{}, fmt.Errorf("watch sessions: %w", err))
+		switch {
+		case err == nil: // yield has returned false
+			return
+		case w.placed && ctx.Err() != nil: // nothing stands in its way but that
+			err = context.Cause(ctx)
 		}
+		yield(session.Event{}, fmt.Errorf("watch sessions: %w", err))
 	}
 }
 
-// hearSessions yields what one node tells, until yield returns false, which is no error, or the stream ends. attempt
-// bounds the wait for the first message alone.
-func (c *Client) hearSessions(ctx, attempt context.Context, cc *grpc.ClientConn, heard *sessionsHeard,
-	yield func(session.Event) bool,
-) error {
+// sessionWatch is a watch of sessions under way.
+type sessionWatch struct {
+	client *Client
+	yield  func(session.Event, error) bool
+	heard  sessionsHeard
+	// placed says that a node tells what happens.
+	placed bool
+	// learning is the goroutine that learns of the members, which learns says is there.
+	learning sync.WaitGroup
+	learns   bool
+}
+
+// hear yields what one node tells, until yield returns false, which is no error, or the stream ends. attempt bounds
+// the wait for the first message alone.
+func (w *sessionWatch) hear(ctx, attempt context.Context, cc *grpc.ClientConn) error {
+	c := w.client
 	streaming, cancel := context.WithCancel(ctx)
 	defer cancel()
 	tooLate := context.AfterFunc(attempt, cancel)
 	defer tooLate()
+	w.placed = false
 	stream, err := holdfastv1.NewSessionServiceClient(cc).WatchSessions(streaming,
 		wire.WatchingProto(session.Watching{
-			Since:   heard.again(),
+			Since:   w.heard.again(),
 			Options: tree.ReadOptions{Seen: c.seen.stamp(), AllowStale: c.cfg.ReadOnly},
 		}))
 	if err != nil {
@@ -55,18 +73,56 @@ func (c *Client) hearSessions(ctx, attempt context.Context, cc *grpc.ClientConn,
 	for {
 		m, err := stream.Recv()
 		if err != nil {
+			w.placed = w.placed && ctx.Err() != nil
 			return err
 		}
 		tooLate()
+		w.placed = true
+		w.learn(ctx)
+		if ctx.Err() != nil {
+			continue // gRPC hands out all that it has read before it says that ctx has ended
+		}
 		e, err := wire.SessionEventFrom(m)
 		if err != nil {
 			return err
 		}
 		c.seen.noteStamp(e.Stamp)
-		if heard.take(e) && !yield(e) {
+		if w.heard.take(e) && !w.yield(e, nil) {
 			return nil
 		}
 	}
+}
+
+// learn has the client know the members of the cluster as long as the watch lasts: the first time before anything is
+// yielded, so that no later loss of a node ends in the endpoints alone. The connection for sessions learns by itself.
+func (w *sessionWatch) learn(ctx context.Context) {
+	if w.learns || w.client.cfg.OnlyEndpoints {
+		return
+	}
+	w.learns = true
+	after := w.client.learnMembers(ctx)
+	w.learning.Go(func() {
+		for session.Sleep(ctx, after) == nil {
+			after = w.client.learnMembers(ctx)
+		}
+	})
+}
+
+// learnMembers asks a node for the members, unless the connection for sessions is there to do so. It returns how long
+// to wait before the next time. That no node answers is no failure: the client goes on with what it knows.
+func (c *Client) learnMembers(ctx context.Context) (again time.Duration) {
+	if c.occupancy.at() == "" {
+		asking, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+		defer cancel()
+		members, err := c.nodes.Members(asking)
+		if err != nil {
+			return core.LearnAgain + c.jitter.Within(core.LearnAgain)
+		}
+		if l, err := c.begin(ctx); err == nil && len(members) > 0 {
+			l.do(core.KnownMembers{Addresses: members})
+		}
+	}
+	return core.LearnEvery + c.jitter.Within(core.LearnEvery)
 }
 
 // sessionsHeard is how far a watch of sessions has come, over several nodes (V4).

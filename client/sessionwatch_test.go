@@ -1,12 +1,113 @@
 package client
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"holdfast/session"
+	"holdfast/test/bubble"
 	"holdfast/tree"
 )
+
+// A watch of sessions ends with its context, however much of what its node has told is unread.
+func TestWatchOfSessionsEndsWithItsContext(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		c.set(func() {
+			c.told = []session.Event{{Stamp: 10}, {Stamp: 20, Lost: true}, {Stamp: 30, Lost: true}, {Stamp: 40, Lost: true}}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		heard := 0
+		var ended error
+		for _, err := range cl.WatchSessions(ctx) {
+			if ended = err; err == nil {
+				heard++
+				synctest.Wait() // all has come
+				cancel()
+			}
+		}
+		if heard != 1 || !errors.Is(ended, context.Canceled) {
+			t.Errorf("%d events came, %d of them after the end of the context, then %v", heard, heard-1, ended)
+		}
+	})
+}
+
+// A watch of sessions that was in place ends with the cause of its context alone. One that was not says what stood in
+// its way: that no node answers, or what one answered.
+func TestWatchOfSessionsSaysWhyItEnds(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		c.set(func() { c.told = []session.Event{{Stamp: 10}} })
+		n, late := c.node(1), errors.New("too late")
+		ended := func() (heard int, ended error) {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, late)
+			defer cancel()
+			for _, err := range cl.WatchSessions(ctx) {
+				if ended = err; err == nil {
+					heard++
+				}
+			}
+			return heard, ended
+		}
+		if heard, err := ended(); heard != 1 || !errors.Is(err, late) || errors.Is(err, ErrUnreachable) {
+			t.Errorf("in place: heard %d events, then %v, want the cause alone", heard, err)
+		}
+		time.AfterFunc(5*time.Second, n.down)
+		if heard, err := ended(); heard != 1 || !errors.Is(err, late) || !errors.Is(err, ErrUnreachable) {
+			t.Errorf("lost: heard %d events, then %v, want ErrUnreachable and the cause", heard, err)
+		}
+		n.up()
+		n.refuse("watch sessions", session.ErrLagging)
+		if heard, err := ended(); heard != 0 || !errors.Is(err, late) || !errors.Is(err, session.ErrLagging) {
+			t.Errorf("refused: heard %d events, then %v, want ErrLagging and the cause", heard, err)
+		}
+	})
+}
+
+// A watch of sessions learns of the members by itself, before anything is told and later: with one endpoint it
+// survives the nodes that serve it. With OnlyEndpoints it does not.
+func TestWatchOfSessionsLearnsOfTheMembers(t *testing.T) {
+	for _, only := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			c := newFakeCluster(t, 3)
+			cl := newLearningClient(t, Config{Endpoints: c.endpoints(1, 1), Dial: c.dial, OnlyEndpoints: only})
+			tell := func(stamp tree.Stamp) { c.set(func() { c.told = []session.Event{{Stamp: stamp, Lost: true}} }) }
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			tell(1)
+			c.set(func() { c.left = 3 }) // it joins later
+			var heard []tree.Stamp
+			for e, err := range cl.WatchSessions(ctx) {
+				if err != nil {
+					break
+				}
+				heard = append(heard, e.Stamp)
+				tell(e.Stamp + 1)
+				switch len(heard) {
+				case 1:
+					c.node(1).down()
+				case 2:
+					c.set(func() { c.left = 0 })
+					time.AfterFunc(15*time.Minute, c.node(2).down) // no sooner than the next question
+				case 3:
+					cancel()
+				}
+			}
+			want := []tree.Stamp{1, 2, 3}
+			if only {
+				want = want[:1]
+			}
+			if !slices.Equal(heard, want) {
+				t.Errorf("OnlyEndpoints %v: heard %v, want %v", only, heard, want)
+			}
+		})
+	}
+}
 
 // A watch of sessions that comes back at another node repeats none of the events of its newest stamp, and leaves none
 // of them out.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"holdfast/client/internal/core"
@@ -19,8 +20,10 @@ type subscription struct {
 	tree *Tree // guarded by mu; the one with the paths of the reader
 	// unread are the events in their order, at most [WatchBuffer]. guarded by mu
 	unread []WatchEvent
-	err    error         // guarded by mu; why no more come
-	more   chan struct{} // guarded by mu; closed when there is something to read; nil when nobody waits
+	// started: the watch is in place, or was. guarded by mu
+	started bool
+	err     error         // guarded by mu; why no more come
+	more    chan struct{} // guarded by mu; closed when there is something to read; nil when nobody waits
 }
 
 func newSubscription() *subscription {
@@ -51,12 +54,16 @@ func (w *subscription) heard(h core.Heard) {
 	case h.Err != nil:
 		w.err = h.Err
 	case len(w.unread) >= WatchBuffer:
-		newest := w.unread[len(w.unread)-1].Stamp
-		w.unread = append(w.unread[:0], WatchEvent{Event: tree.Event{Stamp: newest}, Lost: true})
+		newest, kept := w.unread[len(w.unread)-1].Stamp, w.unread[:0]
+		if w.unread[0].Started { // comes first, however late the reader comes to it
+			kept = w.unread[:1]
+		}
+		w.unread = append(kept, WatchEvent{Event: tree.Event{Stamp: newest}, Lost: true})
 		fallthrough
 	default:
 		h.Event.Path = w.tree.relative(h.Event.Path)
 		w.unread = append(w.unread, WatchEvent{Event: h.Event, Started: h.Started, Lost: h.Lost})
+		w.started = w.started || h.Started
 	}
 	if w.more != nil {
 		close(w.more)
@@ -112,9 +119,13 @@ func (w *subscription) mark(stamp tree.Stamp) {
 	w.heard(core.Heard{Event: tree.Event{Stamp: stamp}, Started: true})
 }
 
-// next takes the next event out, and waits for it.
+// next takes the next event out, and waits for it. After the end of ctx it takes none, however many are unread: a
+// reader that is slower than the events come would never hear of the end.
 func (w *subscription) next(ctx context.Context) (WatchEvent, error) {
 	for {
+		if ctx.Err() != nil {
+			return WatchEvent{}, w.giveUp(context.Cause(ctx))
+		}
 		e, more, err := w.take()
 		if err != nil || more == nil {
 			return e, err
@@ -122,7 +133,28 @@ func (w *subscription) next(ctx context.Context) (WatchEvent, error) {
 		select {
 		case <-more:
 		case <-ctx.Done():
-			return WatchEvent{}, context.Cause(ctx)
+		}
+	}
+}
+
+// giveUp returns why a watch has ended whose reader waits no longer. The core knows what stands in the way of one that
+// is not in place yet.
+func (w *subscription) giveUp(cause error) error {
+	w.mu.Lock()
+	l, asks := w.loop, !w.started && w.err == nil
+	w.mu.Unlock()
+	if !asks || !l.do(core.GiveUpWatch{Watch: &w.watch, Cause: cause}) {
+		return cause
+	}
+	for {
+		_, more, err := w.take()
+		switch {
+		case errors.Is(err, cause):
+			return err
+		case err != nil: // the watch has ended by itself meanwhile
+			return errors.Join(cause, err)
+		case more != nil:
+			<-more // the core ends every watch before it ends
 		}
 	}
 }
@@ -172,6 +204,13 @@ func (w *subscription) stop() {
 	if l != nil {
 		l.do(core.DropWatch{Watch: &w.watch})
 	}
+}
+
+// stopped reports whether nothing more comes.
+func (w *subscription) stopped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err != nil
 }
 
 // subscribe begins a watch.

@@ -23,6 +23,11 @@ var (
 	ErrNoEffect = core.ErrNoEffect
 )
 
+// WritesLostError says that the cluster knows fewer writes of the session than it has answered: it was restored from
+// a backup, or has lost its state. The session can write no more: open another one. A write that hears of it before
+// it was sent also wraps [ErrNoEffect].
+type WritesLostError = core.WritesLostError
+
 // Tree reads, changes and watches the cluster's tree: small entries at paths such as /app/locks/a. [Session.Tree]
 // returns one that can do everything, [Client.Tree] one for reads and watches. Safe for concurrent use.
 //
@@ -43,6 +48,18 @@ var (
 //     for a node.
 //   - [session.LimitError]: a limit of the client or the node that waiting does not help.
 //   - the error of [Session.Err] after the end of the session, [session.ErrClosed] after [Client.Close].
+//   - [*WritesLostError]: a write of a session of which the cluster has lost writes.
+//
+// A write takes effect at most once, also when it is sent again after a lost connection or a move (X2). The writes of
+// a session take effect in the order in which they were called (X1). A write that is called while 256 others, or 4
+// MiB of them, have no answer waits for its turn; more than 4,096 waiting ones, or 16 MiB, are refused with a
+// [session.LimitError]. Writes copy their data: after the return the caller may change it.
+//
+// When the ctx of a write ends before the answer, the error also wraps [session.ErrOutcomeUnknown]: the client takes
+// the write back if it still can (X6), and nobody waits for what became of it. It wraps [ErrNoEffect] instead if the
+// write was never sent. With [FailInFlight] the same happens when the connection is lost, unless the write is to be
+// [UntilAnswered]. A session that ends tells as much as its certificate does (X9): [ErrNoEffect], [ErrResultGone] or
+// [session.ErrOutcomeUnknown], with the error of [Session.Err].
 type Tree struct {
 	// begin returns the client's loop.
 	begin func(ctx context.Context) (*loop, error)
@@ -97,7 +114,15 @@ func (t *Tree) full(path string) (string, error) {
 		return path, nil
 	}
 	full := t.root + strings.TrimSuffix(path, "/")
-	return full, tree.CheckPath(full)
+	return full, t.own(path, tree.CheckPath(full))
+}
+
+// own returns what is wrong with the path in the cluster's tree of an application's path, with that one.
+func (t *Tree) own(path string, err error) error {
+	if wrong, is := errors.AsType[*tree.PathError](err); is {
+		return &tree.PathError{Path: path, Why: "behind the chroot " + t.root + " " + wrong.Why}
+	}
+	return err
 }
 
 // fullPrefix is full for the path of a sequential create.
@@ -105,7 +130,7 @@ func (t *Tree) fullPrefix(prefix string) (string, error) {
 	if err := tree.CheckPrefix(prefix); err != nil {
 		return "", err
 	}
-	return t.root + prefix, tree.CheckPrefix(t.root + prefix)
+	return t.root + prefix, t.own(prefix, tree.CheckPrefix(t.root+prefix))
 }
 
 // relative returns the path for the application of a path in the cluster's tree. A path that is not below the chroot

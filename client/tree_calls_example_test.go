@@ -55,6 +55,21 @@ func ExampleTree_Set() {
 	// version 1 true true
 }
 
+// ExampleUntilAnswered removes an entry that others wait for the end of: a client that is configured with
+// FailInFlight does not leave them in doubt when its connection is lost.
+func ExampleUntilAnswered() {
+	ctx, _, in := inExample("/answered")
+	_, err := in.Create(ctx, "/busy", nil, client.CreateOptions{Kind: tree.Ephemeral})
+	check(err)
+	_, err = in.Delete(ctx, "/busy", client.UntilAnswered())
+	check(err)
+	_, there, err := in.Exists(ctx, "/busy")
+	check(err)
+	fmt.Println("there:", there)
+	// Output:
+	// there: false
+}
+
 // ExampleTree_Delete removes an entry, if it has no children.
 func ExampleTree_Delete() {
 	ctx, _, in := inExample("/delete")

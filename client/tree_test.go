@@ -36,8 +36,11 @@ func TestChroot(t *testing.T) {
 		t.Errorf("a path beside the chroot comes out as %q", got)
 	}
 	for _, bad := range []string{"", "a", "/a/", "/../b", "/" + strings.Repeat("a", tree.MaxPath-4)} {
-		if full, err := below(t, "/app").full(bad); !errors.Is(err, tree.ErrPath) {
-			t.Errorf("%q below a chroot is %q with %v, want ErrPath", bad, full, err)
+		for _, fullOf := range []func(string) (string, error){below(t, "/app").full, below(t, "/app").fullPrefix} {
+			full, err := fullOf(bad)
+			if wrong, is := errors.AsType[*tree.PathError](err); (!is || wrong.Path != bad) && full != "/app/a/" {
+				t.Errorf("%q below a chroot is %q with %v, want a PathError with it", bad, full, err)
+			}
 		}
 	}
 }
@@ -87,6 +90,32 @@ func TestRefusalsBelowTheChroot(t *testing.T) {
 	}
 	if refused.Refused.Path != "/app/a" {
 		t.Error("the refusal was changed in its place")
+	}
+}
+
+// What the paths of ephemerals begin with, and come behind, is below the chroot: the name of a neighbour may begin with
+// that of the chroot.
+func TestEphemeralsBelowTheChroot(t *testing.T) {
+	for _, of := range []EphemeralsOf{
+		{Prefix: "-secret/"}, {Prefix: "le"}, {After: "-secret/a"}, {Prefix: "/a", After: "a"},
+	} {
+		if got, err := below(t, "/app").ephemerals(of); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("%+v asks for %+v, %v, want ErrInvalid", of, got, err)
+		}
+	}
+	for _, c := range []struct {
+		root string
+		of   EphemeralsOf
+		want tree.Query
+	}{
+		{"/", EphemeralsOf{}, tree.Query{}},
+		{"/", EphemeralsOf{Prefix: "/a", After: "/ab"}, tree.Query{Path: "/a", After: "/ab"}},
+		{"/app", EphemeralsOf{}, tree.Query{Path: "/app/"}},
+		{"/app", EphemeralsOf{Prefix: "/x", After: "/xy"}, tree.Query{Path: "/app/x", After: "/app/xy"}},
+	} {
+		if got, err := below(t, c.root).ephemerals(c.of); err != nil || got.Path != c.want.Path || got.After != c.want.After {
+			t.Errorf("%+v below %s asks for %+v, %v, want %+v", c.of, c.root, got, err, c.want)
+		}
 	}
 }
 

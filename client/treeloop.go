@@ -42,9 +42,10 @@ func (l *loop) waitTree(ctx context.Context, w *treeWaiter, in core.Input) core.
 }
 
 // write carries out a write of a session.
-func (l *loop) write(ctx context.Context, s *Session, x tree.Transaction, will *tree.Will) (tree.Result, error) {
+func (l *loop) write(ctx context.Context, s *Session, x tree.Transaction, o writeOptions) (tree.Result, error) {
 	w := newTreeWaiter()
-	w.Transaction, w.Will, w.without, w.Trace = x, will, ErrNoEffect, placeOf(ctx, &l.cfg)
+	w.Transaction, w.Will, w.without, w.Trace = x, o.will, ErrNoEffect, placeOf(ctx, &l.cfg)
+	w.UntilAnswered = o.untilAnswered
 	d := l.waitTree(ctx, w, core.Write{Call: &w.TreeCall, Session: s.core})
 	return d.Result, d.Err
 }
@@ -64,8 +65,12 @@ func (l *loop) read(ctx context.Context, t *Tree, q tree.Query, once *OneShot) (
 		in.Session = t.session.core
 	}
 	d := l.waitTree(ctx, w, in)
-	if d.Err != nil && once != nil {
+	switch {
+	case once == nil:
+	case d.Err != nil:
 		once.w.heard(core.Heard{Err: ErrNotSet})
+	case once.w.stopped(): // before the core knew of it
+		l.do(core.DropWatch{Watch: &once.w.watch})
 	}
 	return d.Answer, d.Err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"unicode/utf8"
 
 	"holdfast/session"
@@ -89,8 +90,8 @@ func (t *Tree) ListPage(ctx context.Context, path string, l Listing, o ...ReadOp
 // List yields an entry's children in the order of their names, page by page: each page is a read of its own, and
 // children may come and go between two. An error is yielded last.
 func (t *Tree) List(ctx context.Context, path string, l Listing, o ...ReadOption) iter.Seq2[tree.Child, error] {
-	return pages(func() ([]tree.Child, bool, error) {
-		page, err := t.ListPage(ctx, path, l, o...)
+	return pages(l, func(l *Listing) ([]tree.Child, bool, error) {
+		page, err := t.ListPage(ctx, path, *l, o...)
 		if n := len(page.Children); n > 0 {
 			l.After = page.Children[n-1].Name
 		}
@@ -98,11 +99,13 @@ func (t *Tree) List(ctx context.Context, path string, l Listing, o ...ReadOption
 	})
 }
 
-// pages yields what pages have, as long as there is a next one.
-func pages[E any](next func() (page []E, more bool, err error)) iter.Seq2[E, error] {
+// pages yields what pages have, as long as there is a next one. Each loop that ranges over them begins with the page
+// that first asks for; next returns a page, and has its argument ask for the one behind it.
+func pages[Q, E any](first Q, next func(*Q) (page []E, more bool, err error)) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
+		q := first
 		for more := true; more; {
-			page, further, err := next()
+			page, further, err := next(&q)
 			for _, one := range page {
 				if !yield(one, nil) {
 					return
@@ -148,23 +151,21 @@ type Ephemerals struct {
 type EphemeralsOf struct {
 	// Session is their owner.
 	Session session.ID
-	// Prefix is what their paths begin with: /a is the beginning of /ab too. Empty stands for all below the chroot.
+	// Prefix is what their paths begin with, and begins with a slash itself: /a is the beginning of /ab too. Empty stands
+	// for all below the chroot.
 	Prefix string
-	// After is the path behind which the page begins; empty for the first page.
+	// After is the path behind which the page begins, and begins with a slash; empty for the first page.
 	After string
 	// PageSize is as in [Listing].
 	PageSize int
 }
 
-// EphemeralsPage returns a page of the paths of a session's ephemeral entries.
+// EphemeralsPage returns a page of the paths of a session's ephemeral entries. The error is a [session.FieldError] if
+// Prefix or After does not begin with a slash: behind a chroot it would lead to the chroot's neighbours.
 func (t *Tree) EphemeralsPage(ctx context.Context, of EphemeralsOf, o ...ReadOption) (Ephemerals, error) {
-	prefix := of.Prefix
-	if prefix == "" && t.root != "" {
-		prefix = tree.Root // not those of a neighbour whose name begins like the chroot's
-	}
-	q := tree.Query{Kind: tree.ListEphemerals, Owner: uint64(of.Session), PageSize: of.PageSize, Path: t.root + prefix}
-	if of.After != "" {
-		q.After = t.root + of.After
+	q, err := t.ephemerals(of)
+	if err != nil {
+		return Ephemerals{}, fmt.Errorf("list ephemerals of %s: %w", of.Session, err)
 	}
 	a, err := t.query(ctx, q, o)
 	if err != nil {
@@ -177,10 +178,31 @@ func (t *Tree) EphemeralsPage(ctx context.Context, of EphemeralsOf, o ...ReadOpt
 	return page, nil
 }
 
+// ephemerals returns the query of [Tree.EphemeralsPage], with paths of the cluster's tree.
+func (t *Tree) ephemerals(of EphemeralsOf) (tree.Query, error) {
+	prefix := of.Prefix
+	if prefix == "" && t.root != "" {
+		prefix = tree.Root // not those of a neighbour whose name begins like the chroot's
+	}
+	q := tree.Query{Kind: tree.ListEphemerals, Owner: uint64(of.Session), PageSize: of.PageSize, Path: t.root + prefix}
+	if of.After != "" {
+		q.After = t.root + of.After
+	}
+	return q, cmp.Or(slashFirst("prefix", of.Prefix), slashFirst("after", of.After))
+}
+
+// slashFirst refuses text that is not empty and does not begin with a slash.
+func slashFirst(field, text string) error {
+	if text != "" && !strings.HasPrefix(text, tree.Root) {
+		return &session.FieldError{Field: field, Limit: "empty or begin with a slash"}
+	}
+	return nil
+}
+
 // Ephemerals yields the paths of a session's ephemeral entries in their order, page by page as [Tree.List] does.
 func (t *Tree) Ephemerals(ctx context.Context, of EphemeralsOf, o ...ReadOption) iter.Seq2[string, error] {
-	return pages(func() ([]string, bool, error) {
-		page, err := t.EphemeralsPage(ctx, of, o...)
+	return pages(of, func(of *EphemeralsOf) ([]string, bool, error) {
+		page, err := t.EphemeralsPage(ctx, *of, o...)
 		if n := len(page.Paths); n > 0 {
 			of.After = page.Paths[n-1]
 		}
@@ -199,7 +221,7 @@ func (t *Tree) CheckFence(ctx context.Context, path string, token tree.Stamp) (b
 // show at least that.
 func (t *Tree) Sync(ctx context.Context) (tree.Stamp, error) {
 	a, err := t.query(ctx, tree.Query{Kind: tree.Sync}, nil)
-	return a.Stamp, t.wrap("sync", t.Root(), err)
+	return a.Stamp, t.wrap("sync", tree.Root, err)
 }
 
 // read is query for an entry, with the errors that the application gets.

@@ -37,6 +37,25 @@ func TestReadsWithoutASession(t *testing.T) {
 	})
 }
 
+// Each loop over a list begins at its first page.
+func TestListsBeginAnew(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 1)
+		c.change(create("/a"), create("/b"), create("/c"))
+		all := cl.Tree().List(t.Context(), "/", Listing{PageSize: 2})
+		for range 2 {
+			var names []string
+			for child, err := range all {
+				if err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, child.Name)
+			}
+			wantStrings(t, names, "a", "b", "c")
+		}
+	})
+}
+
 // A read whose node is lost goes through another one, and ends with its context.
 func TestReadsGoOnElsewhere(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -149,6 +168,44 @@ func TestG3AReadWaitsForAWriteThatIsSentAgain(t *testing.T) {
 				t.Errorf("%s was written at %v, %v, and the read shows it of %v, %v", path, wrote.Result.Stamp, wrote.Err,
 					shown.Answer.Stat.Modified, shown.Err)
 			}
+		}
+	})
+}
+
+// G3: an answer that may be older than an earlier write is none. When the read's context ends before it is asked
+// again, the caller hears of that, and not of what the old answer said.
+func TestG3AnAnswerThatIsTooOldIsNone(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 1)
+		in := mustOpen(t, cl, 12*time.Second).Tree()
+		bothSent := make(chan struct{})
+		c.node(1).answer(func(kind string) error {
+			if kind != "write" {
+				return nil
+			}
+			<-bothSent
+			return &session.LimitError{Name: "admission", Limit: "1", RetryAfter: time.Minute}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wrote, read := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := in.Create(ctx, "/a", nil, CreateOptions{})
+			wrote <- err
+		}()
+		synctest.Wait()
+		go func() {
+			_, err := in.Get(ctx, "/a")
+			read <- err
+		}()
+		synctest.Wait()
+		close(bothSent)
+		if err := <-read; !errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
+			t.Errorf("got %v, want the end of the context", err)
+		}
+		if err := <-wrote; !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, session.ErrOutcomeUnknown) {
+			t.Errorf("the write: %v, want ErrOutcomeUnknown", err)
 		}
 	})
 }

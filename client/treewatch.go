@@ -23,14 +23,16 @@ type WatchEvent struct {
 	Lost bool
 }
 
-// Watch yields what happens at path, until ctx ends or the loop that ranges over it does. It begins with a mark that
-// the watch is in place: read after that, and no change is missed. The watch survives lost connections and moves: no
-// event is left out, or the mark Lost says so, and none comes twice. Events come in the order of their stamps.
+// Watch yields what happens at path, until ctx ends or the loop that ranges over it does. What is unread when ctx ends
+// is left out. It begins with a mark that the watch is in place: read after that, and no change is missed. The watch
+// survives lost connections and moves: no event is left out, or the mark Lost says so, and none comes twice. Events
+// come in the order of their stamps. They come late from a node that is behind, and with [Config].ReadOnly also from
+// one that hears of no leader, until the client finds a better one.
 //
 // kind is [tree.WatchPersistent] for the entry and its children, or [tree.WatchRecursive] for the entry and all below
 // it; the path need not exist. With one of the other kinds, a read sets the watch, which ends after one event. A data
 // or child watch of an entry that does not exist is refused with [tree.NoNode]. An error is yielded last; it wraps the
-// cause of ctx when that has ended.
+// cause of ctx when that has ended, and the last obstacle if the watch has not been in place.
 func (t *Tree) Watch(ctx context.Context, path string, kind tree.WatchKind) iter.Seq2[WatchEvent, error] {
 	return func(yield func(WatchEvent, error) bool) {
 		w, err := t.subscribe(ctx, path, kind)

@@ -199,20 +199,22 @@ func TestV6WatchesAreToldWhatIsLost(t *testing.T) {
 	})
 }
 
-// V6: a reader that is too slow is told so, and holds up nobody.
+// V6: a reader that is too slow is told so, and holds up nobody. That its watch is in place comes first all the same.
 func TestV6SlowReaders(t *testing.T) {
 	w := newSubscription()
 	w.begin(&loop{}, &Tree{})
-	for i := range WatchBuffer + 2 {
-		w.heard(heardAt(tree.Stamp(i + 1)))
+	w.heard(core.Heard{Event: tree.Event{Stamp: 1}, Started: true})
+	for i := range 2 * WatchBuffer {
+		w.heard(heardAt(tree.Stamp(i + 2)))
 	}
-	ctx := t.Context()
 	for i, want := range []WatchEvent{
-		{Event: tree.Event{Stamp: WatchBuffer}, Lost: true},
-		{Event: tree.Event{Stamp: WatchBuffer + 1}},
-		{Event: tree.Event{Stamp: WatchBuffer + 2}},
+		{Event: tree.Event{Stamp: 1}, Started: true},
+		{Event: tree.Event{Stamp: 2*WatchBuffer - 2}, Lost: true},
+		{Event: tree.Event{Stamp: 2*WatchBuffer - 1}},
+		{Event: tree.Event{Stamp: 2 * WatchBuffer}},
+		{Event: tree.Event{Stamp: 2*WatchBuffer + 1}},
 	} {
-		if got, err := w.next(ctx); err != nil || got != want {
+		if got, none, err := w.take(); err != nil || none != nil || got != want {
 			t.Errorf("%d: got %+v, %v, want %+v", i, got, err, want)
 		}
 	}

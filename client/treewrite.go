@@ -1,8 +1,10 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,22 +12,13 @@ import (
 	"holdfast/tree"
 )
 
-// A write takes effect at most once, also when it is sent again after a lost connection or a move (X2). The writes of a
-// session take effect in the order in which they were called (X1). A write that is called while 256 others, or 4 MiB of
-// them, have no answer waits for its turn; more than 4,096 waiting ones, or 16 MiB, are refused with a
-// [session.LimitError].
-//
-// When ctx ends before the answer, the error wraps [session.ErrOutcomeUnknown]: the client takes the write back if it
-// still can (X6), and nobody waits for what became of it. It wraps [ErrNoEffect] instead if the write was never sent. A
-// session that ends tells as much as its certificate does (X9): [ErrNoEffect], [ErrResultGone] or
-// [session.ErrOutcomeUnknown], with the error of [Session.Err].
-
-// WriteOption changes a write.
+// WriteOption changes a write. What writes promise, and what their errors say, is in the comment of [Tree].
 type WriteOption func(*writeOptions)
 
 type writeOptions struct {
-	version int64
-	will    *tree.Will
+	version       int64
+	will          *tree.Will
+	untilAnswered bool
 }
 
 // Version lets a [Tree.Set] or [Tree.Delete] take effect only if the entry's Stat.Version is n, and a [Tree.SetACL]
@@ -38,6 +31,11 @@ func AnyVersion() WriteOption { return Version(tree.Any) }
 // WithWill has a write also set the session's will, if the write takes effect: a transaction that the cluster carries
 // out when the session ends (U3). A will without operations removes the former one. Paths are relative to the chroot.
 func WithWill(w tree.Will) WriteOption { return func(o *writeOptions) { o.will = &w } }
+
+// UntilAnswered has a write sent again until it is answered, or until ctx or the session has ended, also by a client
+// that is configured with [FailInFlight]. It is for writes that somebody depends on, as others do on the removal of a
+// lock's entry. Package recipes has all its writes repeated so.
+func UntilAnswered() WriteOption { return func(o *writeOptions) { o.untilAnswered = true } }
 
 // CreateOptions says which entry to create. The zero value is a persistent one.
 type CreateOptions struct {
@@ -65,7 +63,8 @@ type Created struct {
 	Stamp tree.Stamp
 }
 
-// Create makes an entry. Data of nil stands for no data, which is not the same as empty data.
+// Create makes an entry. Data of nil stands for no data, which is not the same as empty data. Like all writes it
+// copies the data: after the return the caller may change it, whatever has become of the write.
 func (t *Tree) Create(ctx context.Context, path string, data []byte, o CreateOptions, more ...WriteOption,
 ) (Created, error) {
 	if o.Kind == 0 {
@@ -138,7 +137,7 @@ func (t *Tree) DeleteTree(ctx context.Context, path string, o ...WriteOption) (R
 // Transacted is the result of [Tree.Transact].
 type Transacted struct {
 	// Outcome has a result for each operation of the case that was carried out; none if that was refused. Its
-	// Outcome.At is the first operation that was refused, -1 for a condition.
+	// Outcome.At is the first operation that was refused, -1 for a condition. Its paths are below the chroot.
 	Outcome tree.Outcome
 	// Stamp is the write's own, also of a refused one.
 	Stamp tree.Stamp
@@ -149,10 +148,14 @@ type Transacted struct {
 func (t *Tree) Transact(ctx context.Context, x tree.Transaction, o ...WriteOption) (Transacted, error) {
 	result, err := t.write(ctx, x, optionsOf(o))
 	if err != nil {
-		return Transacted{}, t.wrap("transact", t.Root(), err)
+		return Transacted{}, t.wrap("transact", tree.Root, err)
 	}
 	transacted := Transacted{Outcome: result.Outcome, Stamp: result.Stamp}
-	return transacted, t.wrap("transact", t.Root(), refusalOf(result))
+	err = t.wrap("transact", tree.Root, refusalOf(result))
+	if write, is := errors.AsType[*tree.WriteError](err); is {
+		transacted.Outcome.Refused = write.Refused // with the path below the chroot
+	}
+	return transacted, err
 }
 
 // SetWill sets the session's will, see [WithWill]. It returns the write's own stamp.
@@ -208,15 +211,15 @@ func (t *Tree) write(ctx context.Context, x tree.Transaction, o writeOptions) (t
 		}
 		o.will = &will
 	}
-	result, err := t.session.loop.write(ctx, t.session, full, o.will)
+	result, err := t.session.loop.write(ctx, t.session, full, o)
 	for i := range result.Outcome.Ops {
 		result.Outcome.Ops[i].Path = t.relative(result.Outcome.Ops[i].Path)
 	}
 	return result, err
 }
 
-// fullTransaction returns x with paths of the cluster's tree. The error is a [session.FieldError] or a
-// [tree.PathError].
+// fullTransaction returns a copy of x with paths of the cluster's tree. The error is a [session.FieldError] or a
+// [tree.PathError]. The copy has the data too: a write may be on its way long after its caller has given up.
 func (t *Tree) fullTransaction(x tree.Transaction) (full tree.Transaction, err error) {
 	if n := len(x.If) + len(x.Then) + len(x.Else); n > tree.MaxOps {
 		return full, &session.FieldError{Field: "transaction", Limit: fmt.Sprintf("at most %d operations", tree.MaxOps)}
@@ -261,9 +264,11 @@ func (t *Tree) fullOp(op tree.Op) (full tree.Op, err error) {
 		if err = listGiven(op.ACL); err != nil {
 			return op, err
 		}
+		op.Data = bytes.Clone(op.Data)
 		op.Path, err = path(op.Path)
 		return op, err
 	case tree.Set:
+		op.Data = bytes.Clone(op.Data)
 		op.Path, err = t.full(op.Path)
 		return op, err
 	case tree.Delete:

@@ -124,6 +124,38 @@ func TestX4WritesAreSentAgainAfterAMove(t *testing.T) {
 	})
 }
 
+// X2, X4: a client that gives up what is in flight on a lost connection repeats a write with [UntilAnswered] all the
+// same.
+func TestX4UntilAnswered(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newModalTrial(t, 2, func(cfg *Config) { cfg.Instance, cfg.InFlight = 77, FailInFlight })
+		c.grow()
+		s := mustOpen(t, cl, 12*time.Second)
+		in, here := s.Tree(), c.owner(s)
+		here.refuse("write", errMute)
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := in.Create(t.Context(), "/a", nil, CreateOptions{})
+			if !errors.Is(err, session.ErrOutcomeUnknown) {
+				t.Errorf("without the option: %v, want ErrOutcomeUnknown", err)
+			}
+		})
+		synctest.Wait()
+		all.Go(func() {
+			made, err := in.Create(t.Context(), "/b", nil, CreateOptions{}, UntilAnswered())
+			if err != nil || made.Path != "/b" {
+				t.Errorf("until answered: %+v, %v", made, err)
+			}
+		})
+		synctest.Wait()
+		here.down()
+		all.Wait()
+		if got, want := c.taken(), "1 void true, 2 void false"; got != want {
+			t.Errorf("numbers were taken: %s, want %s", got, want)
+		}
+	})
+}
+
 // X4: OUTCOME_UNKNOWN says that a number is taken only if the state had it when the attachment began. A node says it,
 // too, of writes that it sent before the attachment ended, if it was restored since. Such a write is sent again after a
 // resume: if its number is free and the client leaves it out, no other can follow.
@@ -196,6 +228,24 @@ func TestX6GivingUp(t *testing.T) {
 		if _, err := in.Create(short, "/c", nil, CreateOptions{}); !errors.Is(err, ErrNoEffect) ||
 			errors.Is(err, session.ErrOutcomeUnknown) {
 			t.Errorf("a write that was never sent: %v, want ErrNoEffect", err)
+		}
+	})
+}
+
+// The result of a refused transaction has the path as its caller named it, also one below the chroot's own name.
+func TestRefusedTransactionsBelowTheChroot(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		_, cl := newTreeTrial(t, 1)
+		in, err := mustOpen(t, cl, 12*time.Second).Tree().Chroot("/app")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/x", "/app/x"} {
+			done, err := in.Transact(t.Context(), tree.Transaction{Then: []tree.Op{tree.Delete{Path: path, Version: tree.Any}}})
+			refused, ok := errors.AsType[*tree.WriteError](err)
+			if !ok || refused.Refused.Path != path || done.Outcome.Refused == nil || done.Outcome.Refused.Path != path {
+				t.Errorf("deleting %s below /app: %+v, %v", path, done.Outcome.Refused, err)
+			}
 		}
 	})
 }
@@ -289,6 +339,24 @@ func TestX9OutcomeByCertificate(t *testing.T) {
 			if !errors.Is(errs[i], want) || !errors.Is(errs[i], session.ErrExpired) {
 				t.Errorf("write %d: %v, want %v", i, errs[i], want)
 			}
+		}
+	})
+}
+
+// X4: a session of which the cluster has lost a write that it had answered writes no more, and says so by type: its
+// application has to open another one.
+func TestX4ASessionWhoseWritesAreLost(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTreeTrial(t, 2)
+		s := mustOpen(t, cl, 12*time.Second)
+		mustCreate(t, s.Tree(), "/a", CreateOptions{})
+		c.set(func() { c.tree.writers[s.ID()] = nil }) // as an older backup is restored
+		c.owner(s).down()
+		time.Sleep(time.Second)
+		_, err := s.Tree().Create(t.Context(), "/b", nil, CreateOptions{})
+		lost, ok := errors.AsType[*WritesLostError](err)
+		if !ok || lost.Answered != 1 || lost.Applied != 0 || !errors.Is(err, ErrNoEffect) {
+			t.Errorf("got %v, want a WritesLostError", err)
 		}
 	})
 }

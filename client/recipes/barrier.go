@@ -41,7 +41,7 @@ func (b *Barrier) Raise(ctx context.Context) error {
 func (b *Barrier) Lower(ctx context.Context) error {
 	err := check(b.line.path)
 	if err == nil {
-		_, err = b.line.in.Delete(ctx, b.line.path)
+		err = b.line.in.Delete(ctx, b.line.path)
 	}
 	if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
 		err = nil

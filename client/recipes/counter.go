@@ -18,7 +18,7 @@ import (
 // waits for a lock beside the number, so that it comes to an end among any number of others. An addition whose answer
 // is lost counts once all the same. Only a caller whose context or session ends first is left in doubt.
 type Counter struct {
-	in   *client.Tree
+	in   entries
 	path string
 	lock line
 }
@@ -38,7 +38,7 @@ func (e *NotNumberError) Error() string {
 
 // NewCounter returns the counter at a path, which counts from 0. It asks the cluster for nothing.
 func NewCounter(s *client.Session, path string, o ...Option) *Counter {
-	return &Counter{s.Tree(), path, newLine(s, path+"/adding", o)}
+	return &Counter{entriesOf(s), path, newLine(s, path+"/adding", o)}
 }
 
 // Get returns the number, as far as the asked node knows: not less than what this client has seen. With
@@ -60,7 +60,7 @@ func (c *Counter) Add(ctx context.Context, delta int64) (sum int64, err error) {
 		}
 	}
 	added := false
-	// Under ctx, not under the lock's: the lock is for order alone, and the version keeps the sum right.
+	// Under ctx, not under the lock's: the lock is for order alone, and the stamp keeps the sum right.
 	err = c.lock.do(ctx, exclusive().named("counter"), func(context.Context, tree.Stamp) error {
 		for {
 			if sum, err = c.try(ctx, delta); !errors.Is(err, errOvertaken) {
@@ -80,7 +80,7 @@ var errOvertaken = errors.New("overtaken")
 
 // try adds to the number once.
 func (c *Counter) try(ctx context.Context, delta int64) (int64, error) {
-	n, version, err := c.read(ctx, client.Linearizable())
+	n, as, err := c.read(ctx, client.Linearizable())
 	if err != nil {
 		return 0, err
 	}
@@ -88,15 +88,28 @@ func (c *Counter) try(ctx context.Context, delta int64) (int64, error) {
 		return 0, ErrOverflow
 	}
 	sum := []byte(strconv.FormatInt(n+delta, 10))
-	if version < 0 {
+	if as == 0 {
 		_, err = c.in.Create(ctx, c.path, sum, client.CreateOptions{Parents: true, ACL: c.lock.o.acl})
 	} else {
-		_, err = c.in.Set(ctx, c.path, sum, client.Version(version))
+		err = c.replace(ctx, sum, as)
 	}
 	if overtaken(err) {
 		return 0, errOvertaken
 	}
 	return n + delta, err
+}
+
+// replace writes a sum over the number that was read as of a stamp. No other number has that stamp; its version would
+// be that of a number too that somebody has removed and another one made anew.
+func (c *Counter) replace(ctx context.Context, sum []byte, as tree.Stamp) error {
+	done, err := c.in.Transact(ctx, tree.Transaction{
+		If:   []tree.Condition{{Path: c.path, Property: tree.ModifiedStamp, Is: tree.Equal, Value: uint64(as)}},
+		Then: []tree.Op{tree.Set{Path: c.path, Data: sum, Version: tree.Any}},
+	})
+	if err == nil && done.Outcome.Else {
+		err = errOvertaken
+	}
+	return err
 }
 
 // overtaken reports whether a write was refused because somebody else has made, changed or removed the entry since it
@@ -110,19 +123,19 @@ func overtaken(err error) bool {
 	return false
 }
 
-// read returns the number and its version, which is -1 if there is none yet.
-func (c *Counter) read(ctx context.Context, o ...client.ReadOption) (n, version int64, err error) {
+// read returns the number and the stamp of the write that made it so, which is 0 if there is none yet.
+func (c *Counter) read(ctx context.Context, o ...client.ReadOption) (n int64, as tree.Stamp, err error) {
 	e, err := c.in.Get(ctx, c.path, o...)
 	switch {
 	case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
-		return 0, -1, nil
+		return 0, 0, nil
 	case err != nil:
 		return 0, 0, err
 	case e.Data == nil: // made for the lock below it, after somebody had removed the number
-		return 0, e.Stat.Version, nil
+		return 0, e.Stat.Modified, nil
 	}
 	if n, err = strconv.ParseInt(string(e.Data), 10, 64); err != nil {
 		return 0, 0, &NotNumberError{Path: c.path, Data: e.Data}
 	}
-	return n, e.Stat.Version, nil
+	return n, e.Stat.Modified, nil
 }

@@ -26,7 +26,8 @@
 //
 // A caller that is told a grant has it: its entry is the first of the line, and no other can become first while it
 // exists. It exists until its session ends, until it is given up, or until somebody removes it: [ErrBroken]. A call
-// that ends early leaves no entry behind: what a lost answer hides is removed as soon as the cluster can be asked.
+// that ends early leaves no entry behind: what a lost answer hides is removed as soon as the cluster can be asked. All
+// writes are sent again until they are answered ([client.UntilAnswered]), also with [client.FailInFlight].
 //
 // The paths of recipes are relative to the chroot of the client. An entry that a recipe finds missing is made, as a
 // container: the cluster removes it some time after its last child has gone. Everybody who uses the entry at a path

@@ -92,21 +92,37 @@ func (g *Grant) release(ctx context.Context) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	g.mu.Lock()
-	g.stop(ErrReleased) // before the removal is on its way
-	g.mu.Unlock()
+	g.stopWork()
 	return g.place.left(ctx, ErrReleased)
+}
+
+// stopWork ends the work under a grant that is given up, before the removal of its entry is on its way.
+func (g *Grant) stopWork() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stop(ErrReleased)
 }
 
 // during runs work under the context of the grant, which also ends with ctx, and gives the grant up. The error is that
 // of work, or why the grant did not last until the end of work. After the end of ctx it waits for the cluster's answer
 // as long as the session has a promise: a healthy cluster has answered by then. If none comes, the error is the cause
 // of ctx.
+//
+// When work panics or ends its goroutine, the grant is given up without waiting for the cluster, and the panic goes on.
+// The session may live for long after that: nobody else would give the grant up.
 func (g *Grant) during(ctx context.Context, work func(context.Context, tree.Stamp) error) error {
 	under, cancel := context.WithCancelCause(g.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	returned := false
+	defer func() {
+		if !returned {
+			g.stopWork()
+			g.place.leave(ErrReleased)
+		}
+	}()
 	err := work(under, g.Token())
+	returned = true
 	waiting, stop := g.whilePromised(ctx)
 	defer stop()
 	if released := g.release(waiting); err == nil {

@@ -66,16 +66,19 @@ type Group struct {
 	path string
 }
 
-// NewGroup returns the group at a path of a tree: that of a client to look at it, that of a session to join as well. It
-// asks the cluster for nothing.
+// NewGroup returns the group at a path of a tree, relative to that tree's chroot. It asks the cluster for nothing.
 func NewGroup(in *client.Tree, path string) *Group { return &Group{in, path} }
 
 // Join makes a session a member. The error is a [MemberExistsError] if another one has the id: one that has died still
-// has it until its session has expired.
+// has it until its session has expired. It is a [session.FieldError] if the group's tree is not within the chroot of
+// the session's client.
 func (g *Group) Join(ctx context.Context, s *client.Session, m Member, o ...Option) (*Membership, error) {
-	l := line{session: s, in: s.Tree(), path: g.path, o: optionsOf(o)}
+	l := line{session: s, path: g.path, o: optionsOf(o)}
 	asked := l.begins("group")
 	data, err := m.data(g.path)
+	if err == nil {
+		l.in, err = entriesWithin(s, g.in)
+	}
 	var p *place
 	if err == nil {
 		p, err = handed(ctx, func(ctx context.Context) (*place, error) { return l.join(ctx, m.ID, data) })

@@ -3,10 +3,12 @@ package recipes_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
 
+	"holdfast/client"
 	"holdfast/client/recipes"
 	"holdfast/test/whole"
 	"holdfast/tree"
@@ -75,4 +77,64 @@ func TestDoOfACallerThatIsCutOff(t *testing.T) {
 		heal()
 		wantFree(c, c.Session(other, timeout), "/locks/a")
 	})
+}
+
+// TestWorkThatDoesNotReturn: a grant under which work panics, or ends its goroutine, is given up, although its session
+// lives on. The panic goes on.
+func TestWorkThatDoesNotReturn(t *testing.T) {
+	type work func(context.Context, tree.Stamp) error
+	for _, r := range []struct {
+		name string
+		do   func(ctx context.Context, s *client.Session, w work) error
+	}{
+		{"mutex", func(ctx context.Context, s *client.Session, w work) error {
+			return recipes.NewMutex(s, "/mutex").Do(ctx, w)
+		}},
+		{"writer", func(ctx context.Context, s *client.Session, w work) error {
+			return recipes.NewReadWriteLock(s, "/rwlock").Do(ctx, w)
+		}},
+		{"reader", func(ctx context.Context, s *client.Session, w work) error {
+			return recipes.NewReadWriteLock(s, "/rwlock").DoRead(ctx, w)
+		}},
+		{"semaphore", func(ctx context.Context, s *client.Session, w work) error {
+			return recipes.NewSemaphore(s, "/semaphore", 1).Do(ctx, w)
+		}},
+		{"once", func(ctx context.Context, s *client.Session, w work) error {
+			job := func(ctx context.Context, token tree.Stamp) ([]byte, error) { return nil, w(ctx, token) }
+			_, _, err := recipes.NewOnce(s, "/once").Do(ctx, "a", job)
+			return err
+		}},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			whole.Run(t, func(c *whole.Cluster) {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				cl := c.Client("app")
+				defer cl.Close()
+				s := c.Session(cl, time.Minute)
+				for _, end := range []func(){func() { panic("a bug") }, runtime.Goexit} {
+					var over func() error
+					ended := make(chan any)
+					go func() {
+						defer func() { ended <- recover() }() // as servers do, which go on
+						err := r.do(ctx, s, func(working context.Context, _ tree.Stamp) error {
+							over = working.Err
+							end()
+							return nil
+						})
+						c.T.Errorf("Do returns %v", err)
+					}()
+					if got := <-ended; got != nil && got != "a bug" {
+						c.T.Errorf("the panic has become %v", got)
+					}
+					if over == nil || over() == nil {
+						c.T.Fatal("the context of the work has not ended")
+					}
+				}
+				if err := r.do(ctx, s, func(context.Context, tree.Stamp) error { return nil }); err != nil {
+					c.T.Error("the next one: ", err)
+				}
+			})
+		})
+	}
 }

@@ -17,7 +17,7 @@ import (
 // exists, which it does as long as one of them stands.
 type line struct {
 	session *client.Session
-	in      *client.Tree
+	in      entries
 	path    string
 	// base is the recipe's own entry above path, "" if it is path.
 	base string
@@ -25,7 +25,7 @@ type line struct {
 }
 
 func newLine(s *client.Session, path string, all []Option) line {
-	return line{session: s, in: s.Tree(), path: path, o: optionsOf(all)}
+	return line{session: s, in: entriesOf(s), path: path, o: optionsOf(all)}
 }
 
 // place is the place of one contender in a line. It ends when its contender leaves, when somebody removes its entry, or
@@ -115,7 +115,7 @@ func (l line) ensure(ctx context.Context) error {
 }
 
 // ensure makes the entry above those of a recipe unless it is there.
-func ensure(ctx context.Context, in *client.Tree, path string) error {
+func ensure(ctx context.Context, in entries, path string) error {
 	_, err := in.Create(ctx, path, nil, client.CreateOptions{Kind: tree.Container, Parents: true})
 	if errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}) {
 		return nil

@@ -42,7 +42,8 @@ func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) { return m.line.tryL
 // Do runs work while it holds the lock, under [Grant.Context] and with [Grant.Token]. The context ends with ctx too.
 // Do returns the error of work, or why the lock did not last until the end of work. When ctx has ended, Do waits until
 // the cluster has heard that the lock is given up, or until the session has no promise. Then the error wraps the cause
-// of ctx, unless work has one, and the lock is given up as in [Hold.Unlock].
+// of ctx, unless work has one, and the lock is given up as in [Hold.Unlock]. When work panics, the lock is given up
+// too, and the panic goes on.
 func (m *Mutex) Do(ctx context.Context, work func(ctx context.Context, token tree.Stamp) error) error {
 	return m.line.do(ctx, exclusive(), work)
 }

@@ -33,8 +33,8 @@ const doneName = "done"
 
 // Do returns the result of the key's job. A key is a name that an entry may have. If nobody has the result yet, Do
 // waits for the lock of the key, and runs work under [Grant.Context] with [Grant.Token]. first says that the result is
-// of this call. An error of work is returned, and leaves the job to others. A result is at most a megabyte, as the data
-// of any entry.
+// of this call. An error of work is returned, and leaves the job to others; so does a panic. A result is at most a
+// megabyte, as the data of any entry.
 func (o *Once) Do(ctx context.Context, key string, work func(ctx context.Context, token tree.Stamp) ([]byte, error),
 ) (result []byte, first bool, err error) {
 	result, first, err = o.do(ctx, key, work)
@@ -124,7 +124,7 @@ func (o *Once) Forget(ctx context.Context, key string) error {
 	if err != nil {
 		return failed("forget", path, err)
 	}
-	_, err = o.session.Tree().Delete(ctx, tree.Join(path, doneName))
+	err = entriesOf(o.session).Delete(ctx, tree.Join(path, doneName))
 	if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
 		err = nil
 	}

@@ -278,6 +278,49 @@ func TestCounter(t *testing.T) {
 	})
 }
 
+// TestCounterMadeAnew: an addition is overtaken by whoever removes the number and counts from 0 again, though the new
+// number has the version of the old one.
+func TestCounterMadeAnew(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx := context.Background()
+		other := c.Client("other")
+		defer other.Close()
+		between := c.Session(other, 30*time.Second)
+		if _, err := recipes.NewCounter(between, "/count").Add(ctx, 5); err != nil {
+			c.T.Fatal(err)
+		}
+		var once sync.Once
+		cl, err := client.New(client.Config{
+			Endpoints: []string{c.Names[0] + ":7400"}, Dial: c.Host("app").Dial,
+			Trace: func(ctx context.Context) string { // of each write, which has not been sent yet
+				if ctx.Value(counting{}) != nil {
+					once.Do(func() {
+						_, err := between.Tree().Delete(ctx, "/count")
+						if err == nil {
+							_, err = recipes.NewCounter(between, "/count").Add(ctx, 1)
+						}
+						if err != nil {
+							c.T.Error("in between: ", err)
+						}
+					})
+				}
+				return ""
+			},
+		})
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		defer cl.Close()
+		n := recipes.NewCounter(c.Session(cl, 30*time.Second), "/count")
+		if sum, err := n.Add(context.WithValue(ctx, counting{}, true), 2); err != nil || sum != 3 {
+			c.T.Errorf("1 and 2 were counted since the number was made anew, and the sum is %d: %v", sum, err)
+		}
+	})
+}
+
+// counting marks the calls of a counter.
+type counting struct{}
+
 // TestGroup: a view shows who is a member, by labels, and who has died no longer. An id is one member's.
 func TestGroup(t *testing.T) {
 	whole.Run(t, func(c *whole.Cluster) {

@@ -221,7 +221,7 @@ func (s *Semaphore) check(ctx context.Context) error {
 }
 
 // sized makes the entry at path for a number, unless it is there. The error is a [SizeError] if it is for another one.
-func sized(ctx context.Context, in *client.Tree, path, number string) error {
+func sized(ctx context.Context, in entries, path, number string) error {
 	for {
 		e, err := in.Get(ctx, path, client.Linearizable())
 		switch {
@@ -229,7 +229,7 @@ func sized(ctx context.Context, in *client.Tree, path, number string) error {
 			o := client.CreateOptions{Kind: tree.Container, Parents: true}
 			_, err = in.Create(ctx, path, []byte(number), o)
 		case err == nil && e.Data == nil: // made by another caller's line, after it was reaped
-			_, err = in.Set(ctx, path, []byte(number), client.Version(e.Stat.Version))
+			err = in.Set(ctx, path, []byte(number), e.Stat.Version)
 		case err == nil && string(e.Data) != number:
 			return &SizeError{Path: path, Asked: number, Is: string(e.Data)}
 		}

@@ -22,6 +22,9 @@ var (
 	ErrResultGone = errors.New("the write took effect, and its result is gone")
 )
 
+// WritesLostError says that a session can write no more; the SDK shows it under the same name.
+type WritesLostError = writes.LostError
+
 // maxReads bounds the reads of a connection that wait for answers. Others wait until there is room.
 const maxReads = 512
 
@@ -47,6 +50,8 @@ type TreeCall struct {
 	// Transaction and Will are those of a write.
 	Transaction tree.Transaction
 	Will        *tree.Will
+	// UntilAnswered has the write sent again, also by a client that gives up what is in flight on a lost connection.
+	UntilAnswered bool
 	// Trace is the caller's place in a trace, nil if it is in none.
 	Trace *session.Trace
 	// Query is that of a read, and Watch the one-shot that it sets; nil for none.
@@ -91,19 +96,48 @@ func (in GiveUpTree) happen(c *Core) {
 	if call.settled {
 		return
 	}
-	if call.last == nil {
-		call.last = c.trouble.Last()
-	}
-	if call.last == nil && c.cur != nil && c.barren(c.cur) {
-		call.last = session.ErrNoTree
-	}
-	call.last = errors.Join(in.Cause, call.last)
+	call.last = errors.Join(in.Cause, c.obstacle(call.last))
 	if call.write == nil {
 		c.done(call, Done{Err: call.last})
 		return
 	}
 	c.fates(call.h.branch.queue.GiveUp(call.write))
 	c.busy(call.h)
+}
+
+// GiveUpWatch ends a watch whose reader waits no longer, because of Cause. The watch hears why, and what stands in its
+// way if it has not begun.
+type GiveUpWatch struct {
+	Watch *Watch
+	Cause error
+}
+
+func (in GiveUpWatch) happen(c *Core) {
+	if c.forest == nil {
+		return
+	}
+	e := c.forest.watches.all[in.Watch.Spec]
+	switch {
+	case e == nil:
+		return
+	case slices.Contains(e.news, in.Watch):
+		c.hear(in.Watch, Heard{Err: errors.Join(in.Cause, c.obstacle(e.last))})
+	case slices.Contains(e.subs, in.Watch):
+		c.hear(in.Watch, Heard{Err: in.Cause})
+	}
+	DropWatch{in.Watch}.happen(c)
+}
+
+// obstacle returns what stands in the way of a caller: what a node has told it last, or what stands in the way of all.
+func (c *Core) obstacle(told error) error {
+	switch {
+	case told != nil:
+		return told
+	case c.trouble.Last() == nil && c.cur != nil && c.barren(c.cur):
+		return session.ErrNoTree
+	default:
+		return c.trouble.Last()
+	}
 }
 
 // trees returns the forest, which the first call makes.
@@ -250,10 +284,11 @@ func (m *moves) uproot(c *Conn) {
 	}
 }
 
-// unknownWrite gives a write up whose answer cannot come on its connection any more, if the client is configured so.
+// unknownWrite gives a write up whose answer cannot come on its connection any more, if the client is configured so and
+// the caller has not asked for the answer.
 func (m *moves) unknownWrite(b *writeBody) {
 	call, ok := b.send.Body.(*TreeCall)
-	if m.cfg.FailInFlight && ok && !call.settled && m.holds(b.h) {
+	if m.cfg.FailInFlight && ok && !call.UntilAnswered && !call.settled && m.holds(b.h) {
 		m.fates(b.h.branch.queue.GiveUp(call.write))
 	}
 }

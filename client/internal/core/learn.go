@@ -11,11 +11,11 @@ import (
 // thousands of clients may have moved at the same time, and rarely from then on. A round comes to these addresses after
 // the configured ones.
 const (
-	// learnEvery is how often a client asks, learnAfterMove how long it waits after a move at most.
-	learnEvery     = 5 * time.Minute
+	// LearnEvery is how often a client asks, learnAfterMove how long it waits after a move at most.
+	LearnEvery     = 5 * time.Minute
 	learnAfterMove = 20 * time.Second
-	// learnAgain is how long it waits after a question in vain.
-	learnAgain = time.Minute
+	// LearnAgain is how long it waits after a question in vain.
+	LearnAgain = time.Minute
 )
 
 // learning is when a client asks for the members of its cluster.
@@ -40,7 +40,7 @@ func (m *moves) learn() {
 	if at := m.learnsAt(); at.IsZero() || m.now.Before(at) {
 		return
 	}
-	m.learnAt = m.now.Add(learnEvery + m.cfg.Jitter.Within(learnEvery))
+	m.learnAt = m.now.Add(LearnEvery + m.cfg.Jitter.Within(LearnEvery))
 	m.effects.Actions = append(m.effects.Actions, Action{Conn: m.cur, Do: AskMembers})
 }
 
@@ -65,9 +65,17 @@ func (in Members) happen(c *Core) {
 		return
 	}
 	if in.Err != nil || len(in.Addresses) == 0 {
-		c.learnAt = route.Earliest(c.learnAt, c.now.Add(learnAgain+c.cfg.Jitter.Within(learnAgain)))
+		c.learnAt = route.Earliest(c.learnAt, c.now.Add(LearnAgain+c.cfg.Jitter.Within(LearnAgain)))
 		return
 	}
+	KnownMembers{in.Addresses}.happen(c)
+}
+
+// KnownMembers are the client addresses of the members of the cluster, asked for beside the connection for sessions.
+// A client that has no such connection learns in this way what its other calls need.
+type KnownMembers struct{ Addresses []string }
+
+func (in KnownMembers) happen(c *Core) {
 	c.learnt = true
 	c.router.Replace(in.Addresses)
 	c.effects.Learnt = append([]string{}, c.router.Learnt...)

@@ -110,7 +110,8 @@ func (l *ledger) closed(h *Session) {
 }
 
 // expired ends a session because the cluster says so. When this client sent a close and the certificate says closed,
-// the close took effect and its answer was lost: then the session ends as wished.
+// the close took effect and its answer was lost: then the session ends as wished. Not so if another process had the
+// session last: that one has taken it over and closed it (I4).
 func (l *ledger) expired(h *Session, err error) {
 	e := &session.ExpiredError{ID: h.id}
 	if known, ok := errors.AsType[*session.ExpiredError](err); ok {
@@ -119,9 +120,11 @@ func (l *ledger) expired(h *Session, err error) {
 			e.LocalTo = known.LocalTo
 		}
 	}
-	if h.closeSent && e.Certificate != nil && e.Certificate.Cause == session.CauseClosed {
-		l.closed(h)
-		return
+	if cert := e.Certificate; h.closeSent && cert != nil && cert.Cause == session.CauseClosed {
+		if by := cert.Left.Instance; by == 0 || by == l.cfg.Instance {
+			l.closed(h)
+			return
+		}
 	}
 	l.end(h, e)
 }

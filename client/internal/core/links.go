@@ -116,8 +116,7 @@ func (k *links) checkConns() {
 	}
 	if c := k.next; c != nil {
 		switch {
-		case c.up && len(k.sessions) == 0 && (!k.readOnly(k.cur) || len(k.opens) == 0):
-			k.adopt()
+		case c.up && len(k.sessions) == 0 && k.weigh(c):
 		case !k.now.Before(c.deadline):
 			k.failedNext(route.Unreachable(c.Address, route.ErrSlow))
 		}

@@ -101,6 +101,36 @@ func (k *links) stayReadOnly(err error) {
 	k.attemptFailed(fmt.Errorf("%s: %w", c.Address, err))
 }
 
+// weigh decides about a candidate that no session is moved to: it becomes the present connection at once, unless that
+// is to a read-only node. Then an open shows what the candidate is, or without an open a sign of life, and only a
+// better one replaces the present node. Without this the client would carry its watches from one read-only node to the
+// other. It reports false while nothing is decided.
+func (k *links) weigh(c *Conn) (decided bool) {
+	switch {
+	case !k.readOnly(k.cur):
+		k.adopt()
+		return true
+	case len(k.opens) > 0:
+		return false
+	case !c.heard:
+		if !c.window.Asked() {
+			k.askAlive(c)
+		}
+		return false
+	}
+	switch c.state.Mode {
+	case session.ModeReadOnly:
+		k.failedNext(fmt.Errorf("%s: %w", c.Address, session.ErrReadOnly))
+		return true
+	case session.ModeNoLeader:
+		k.failedNext(fmt.Errorf("%s: %w", c.Address, session.ErrNoLeader))
+		return true
+	case session.ModeReadWrite:
+	}
+	k.adopt()
+	return true
+}
+
 // readWriteAgain uses a node that hears of a leader again. Sessions that it serves already go on when it says that
 // jeopardy is over.
 func (k *links) readWriteAgain(c *Conn) {

@@ -132,6 +132,7 @@ func (a *answers) readRefused(c *Conn, r *window.Request, b *readBody, err error
 	if call.settled {
 		return
 	}
+	before := call.last
 	call.last = err
 	switch {
 	case h != nil && (errors.Is(err, session.ErrMoved) || errors.Is(err, session.ErrExpired)):
@@ -142,6 +143,7 @@ func (a *answers) readRefused(c *Conn, r *window.Request, b *readBody, err error
 			a.leave(c, err)
 		}
 	case route.Judge(err) == route.Final && a.overtook(call):
+		call.last = before // the node's word on the entry is older than the write, and stands in nobody's way
 		a.readAgain(b)
 	case route.Judge(err) == route.Final:
 		a.done(call, Done{Err: err})

@@ -71,6 +71,9 @@ func (w *walk) treeInputs() (all []Input) {
 		for watch, h := range w.tree.watches {
 			if !h.unset && w.chance(3) {
 				h.over = true
+				if w.chance(2) {
+					return []Input{GiveUpWatch{watch, errors.New("reader has no time")}}
+				}
 				return []Input{DropWatch{watch}}
 			}
 		}

@@ -5,11 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"holdfast/client/internal/route"
-	"holdfast/client/internal/window"
-	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/wire"
 	"holdfast/tree"
 )
 
@@ -65,6 +61,8 @@ type watched struct {
 	replay []tree.Event
 	came   tree.Stamp
 	lostAt tree.Stamp
+	// last is why a node did not watch, while none does.
+	last error
 }
 
 // Heard is what a watch hears: an event, or else a mark.
@@ -285,150 +283,15 @@ func (w *watches) behind(c *Conn) bool {
 
 // endWatches ends all watches of an entry with an error.
 func (l *ledger) endWatches(e *watched, err error) {
-	for _, s := range slices.Concat(e.subs, e.news) {
-		l.effects.Heard = append(l.effects.Heard, Heard{Watch: s, Err: err})
-	}
-	e.subs, e.news = nil, nil
+	e.news, e.subs = append(e.subs, e.news...), nil
+	l.endNews(e, err)
 	l.forest.watches.forget(e)
 }
 
-// watchBody asks a node to watch.
-type watchBody struct {
-	entries []*watched
-	owed    bool
-	// out: it was sent, and is not answered.
-	out    bool
-	lagged int
-}
-
-// Wanted is false once nobody watches any of them.
-func (b *watchBody) Wanted() bool { return slices.ContainsFunc(b.entries, (*watched).wanted) }
-
-func (e *watched) wanted() bool { return len(e.subs)+len(e.news) > 0 }
-
-func (e *watched) isOwed() bool { return e.owed }
-
-// message names the stamp to come back from for watches that a former node had.
-func (b *watchBody) message(l *ledger, seq uint64) *holdfastv1.ClientMessage {
-	b.out = true
-	a := tree.Addition{Options: tree.ReadOptions{Seen: l.effects.Stamp}}
-	for _, e := range b.entries {
-		if !e.wanted() {
-			continue
-		}
-		a.Watches = append(a.Watches, e.spec)
+// endNews ends the watches of an entry that no node has begun.
+func (l *ledger) endNews(e *watched, err error) {
+	for _, s := range e.news {
+		l.hear(s, Heard{Err: err})
 	}
-	if b.owed {
-		a.Since = l.forest.watches.told
-	}
-	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_AddWatches{
-		AddWatches: wire.AdditionProto(seq, a),
-	}}
-}
-
-// unwatchBody asks a node to watch no more.
-type unwatchBody struct{ specs []tree.WatchSpec }
-
-// Wanted is true.
-func (b *unwatchBody) Wanted() bool { return true }
-
-func (b *unwatchBody) message(_ *ledger, seq uint64) *holdfastv1.ClientMessage {
-	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_RemoveWatches{
-		RemoveWatches: wire.RemovalProto(seq, b.specs),
-	}}
-}
-
-// watchesAdded begins what was asked for. Events that a former connection missed came before the answer (G1).
-func (a *watching) watchesAdded(c *Conn, b *watchBody, m *holdfastv1.WatchesAdded) {
-	w, stamp := &a.forest.watches, tree.Stamp(m.GetStamp())
-	b.out = false
-	a.toldUpTo(c, stamp)
-	if w.on != c {
-		return
-	}
-	c.watched = true
-	if w.live = true; w.told == 0 {
-		w.told = stamp // no watch was before, so nothing was owed
-	}
-	if w.back == b {
-		w.back = nil
-	}
-	for _, e := range b.entries {
-		if w.all[e.spec] != e {
-			continue
-		}
-		if e.asking = false; e.again {
-			e.again = false
-			w.ask(e)
-			continue
-		}
-		e.placed = true
-		if e.owed {
-			e.replay, e.came = e.missed(), stamp
-		}
-		for _, s := range e.news {
-			s.from = stamp
-			a.hear(s, Heard{Event: tree.Event{Stamp: stamp}, Started: true})
-		}
-		e.subs, e.news = append(e.subs, e.news...), nil
-	}
-	if b.owed && !slices.ContainsFunc(w.queue, (*watched).isOwed) {
-		a.comeBack()
-	}
-}
-
-// comeBack tells all watches what they were owed, once the node has answered for all: what it tells one comes to
-// others, too.
-func (a *watching) comeBack() {
-	w := &a.forest.watches
-	for _, e := range w.sorted() {
-		if e.owed && e.placed {
-			a.cameBack(e)
-			w.settled(e)
-		}
-	}
-}
-
-// watchRefused handles a node's refusal to watch.
-func (a *watching) watchRefused(c *Conn, r *window.Request, b *watchBody, err error) {
-	b.out = false
-	if a.forest.watches.on != c {
-		return
-	}
-	verdict := route.Judge(err)
-	if verdict != route.Final {
-		a.pause(c, r, err)
-		if b.lagged++; verdict == route.Elsewhere && b.lagged%maxLagged == 0 {
-			a.leave(c, err)
-		}
-		return
-	}
-	for _, e := range b.entries {
-		if a.forest.watches.all[e.spec] == e {
-			a.endWatches(e, err)
-		}
-	}
-	if a.forest.watches.back == b {
-		a.forest.watches.back = nil
-	}
-}
-
-// watchSet begins the one-shot that a read has set (G2).
-func (a *watching) watchSet(c *Conn, call *TreeCall, found tree.Answer) {
-	w := &a.forest.watches
-	one := call.Watch
-	one.Spec, one.from = tree.WatchSpec{Path: call.Query.Path, Kind: kindSet(call.Query, found)}, found.Stamp
-	e := a.watchedAt(one.Spec)
-	e.subs = append(e.subs, one)
-	if w.told == 0 {
-		w.told = found.Stamp
-	}
-	if w.on != c { // the first watch
-		w.moveTo(c)
-	}
-	if w.live, c.watched = true, true; !e.owed {
-		w.queue = slices.DeleteFunc(w.queue, func(one *watched) bool { return one == e })
-		e.queued, e.placed = false, true
-	}
-	a.hear(one, Heard{Event: tree.Event{Stamp: found.Stamp}, Started: true})
+	e.news = nil
 }

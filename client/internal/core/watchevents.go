@@ -58,9 +58,9 @@ func (w *watches) matching(ev tree.Event) (found []*watched) {
 		}
 	}
 	// That an entry has gone is told to a one-shot that comes back at the end of an index, where no change is (V4):
-	// lasting watches hear of the change itself.
-	lasting := ev.Stamp.Position() != tree.MaxPosition
-	if lasting {
+	// lasting watches hear of the change itself. One that waits for the entry to come has not seen it.
+	change := ev.Stamp.Position() != tree.MaxPosition
+	if change {
 		add(ev.Path, tree.WatchPersistent)
 	}
 	switch ev.Kind {
@@ -69,12 +69,15 @@ func (w *watches) matching(ev tree.Event) (found []*watched) {
 	case tree.DataChanged:
 		add(ev.Path, tree.WatchData, tree.WatchExists)
 	case tree.EntryDeleted:
-		add(ev.Path, tree.WatchData, tree.WatchExists, tree.WatchChild)
+		add(ev.Path, tree.WatchData, tree.WatchChild)
+		if change {
+			add(ev.Path, tree.WatchExists)
+		}
 	case tree.ChildrenChanged:
 		add(ev.Path, tree.WatchChild)
 		return found
 	}
-	if lasting && w.recursive > 0 {
+	if change && w.recursive > 0 {
 		for path := ev.Path; path != ""; path = tree.Parent(path) {
 			add(path, tree.WatchRecursive)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -48,7 +49,7 @@ func (n *Nodes) searchHome(ctx context.Context, heard error, call Call) (decided
 	}
 	var members []string
 	var trouble route.Failure
-	if known, err := n.round(ctx, &trouble, addressesInto(&members)); !known || err != nil {
+	if known, err := n.round(ctx, time.Now(), &trouble, addressesInto(&members)); !known || err != nil {
 		return false, s.undecided(err)
 	}
 	others := slices.DeleteFunc(members, func(address string) bool { return slices.Contains(servers, address) })
@@ -60,6 +61,13 @@ func (n *Nodes) searchHome(ctx context.Context, heard error, call Call) (decided
 	default:
 		return false, s.undecided(nil)
 	}
+}
+
+// Members returns the client addresses of all members of the cluster, by the word of any node. Errors are those of
+// [Nodes.Any].
+func (n *Nodes) Members(ctx context.Context) (addresses []string, err error) {
+	err = n.Any(ctx, addressesInto(&addresses))
+	return addresses, err
 }
 
 // addressesInto returns a call that puts the client addresses of all members into addresses.

@@ -128,6 +128,7 @@ func notOlder(state session.NodeState, demanded uint64) error {
 // anywhere does for reads that a read-only node may answer (N3) what [Nodes.Any] does for other calls. It asks the
 // trusted read-only node before the others.
 func (r *reading[T]) anywhere(ctx context.Context) error {
+	began := time.Now()
 	for nth := 1; ; nth++ {
 		if first := r.nodes.trustedNode(); first != "" {
 			trying, cancel := context.WithTimeout(ctx, part(ctx, r.nodes.cfg.Attempt, 2)) // leaves time for the others
@@ -138,7 +139,12 @@ func (r *reading[T]) anywhere(ctx context.Context) error {
 			}
 			r.nodes.distrust()
 		}
-		if decided, err := r.round(ctx); decided {
+		servers := startingWith(r.nodes.cfg.Connected(), r.nodes.Order()) // the session connection is up
+		decided, err := r.round(ctx, servers)
+		if others := r.nodes.others(); !decided && len(others) > 0 && !over(ctx) && r.nodes.asksOthers(began, &r.trouble) {
+			decided, err = r.round(ctx, others)
+		}
+		if decided {
 			return err
 		}
 		if err := r.nodes.backOff(ctx, nth, &r.trouble); err != nil {
@@ -155,11 +161,10 @@ func part(ctx context.Context, limit time.Duration, parts int) time.Duration {
 	return limit
 }
 
-// round asks all servers until one decides the read. It asks the next server when the one before has answered, or has
+// round asks servers until one decides the read. It asks the next server when the one before has answered, or has
 // not answered within the hedge delay, which is shorter when little time is left. It keeps the answer of a read-only
 // node, which decides if no other server does within [BetterWithin]. An undecided round notes its obstacles.
-func (r *reading[T]) round(ctx context.Context) (decided bool, err error) {
-	servers := startingWith(r.nodes.cfg.Connected(), r.nodes.Order()) // the session connection is up
+func (r *reading[T]) round(ctx context.Context, servers []string) (decided bool, err error) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	better := time.AfterFunc(time.Hour, cancel) // set once there is an answer to fall back on

@@ -16,8 +16,9 @@ import (
 // ends. When ctx ends, the error wraps its cause and the last obstacle.
 func (n *Nodes) Any(ctx context.Context, call Call) error {
 	var trouble route.Failure
+	began := time.Now()
 	for nth := 1; ; nth++ {
-		if decided, err := n.round(ctx, &trouble, call); decided {
+		if decided, err := n.round(ctx, began, &trouble, call); decided {
 			return err
 		}
 		if err := n.backOff(ctx, nth, &trouble); err != nil {
@@ -38,12 +39,15 @@ func (n *Nodes) Leader(ctx context.Context, call Call) error {
 	})
 }
 
-// round makes a call at one server after the other, until a server decides it or ctx ends. When no server answers, it
-// goes on with the learnt addresses. The error of an undecided round is its obstacle, which trouble takes too.
-func (n *Nodes) round(ctx context.Context, trouble *route.Failure, call Call) (decided bool, err error) {
-	decided, answered, err := n.oneOf(ctx, n.Order(), trouble, call)
-	if !decided && !answered && !over(ctx) {
-		decided, _, err = n.oneOf(ctx, n.others(), trouble, call)
+// round makes a call at one server after the other, until a server decides it or ctx ends. It may go on with the
+// learnt addresses, see asksOthers; began is when the call began. The error of an undecided round is its obstacle,
+// which trouble takes too.
+func (n *Nodes) round(ctx context.Context, began time.Time, trouble *route.Failure, call Call) (
+	decided bool, err error,
+) {
+	decided, err = n.oneOf(ctx, n.Order(), trouble, call)
+	if !decided && !over(ctx) && n.asksOthers(began, trouble) {
+		decided, err = n.oneOf(ctx, n.others(), trouble, call)
 	}
 	if decided {
 		return true, err
@@ -51,17 +55,20 @@ func (n *Nodes) round(ctx context.Context, trouble *route.Failure, call Call) (d
 	return false, trouble.Last()
 }
 
-// oneOf makes a call at one address after the other, until a node decides it or ctx ends. It reports whether any node
-// answered.
-func (n *Nodes) oneOf(ctx context.Context, addresses []string, trouble *route.Failure, call Call) (
-	decided, answered bool, err error,
-) {
+// asksOthers reports whether a round that no server has decided goes on with the learnt addresses: when no server has
+// answered, and when they have decided nothing for as long as an attempt may take. The nodes of all servers may be
+// cut off from the others. Sooner it would cost a call time: learnt addresses may be good for other nodes alone.
+func (n *Nodes) asksOthers(began time.Time, trouble *route.Failure) bool {
+	return !trouble.Answered() || time.Since(began) >= n.cfg.Attempt
+}
+
+// oneOf makes a call at one address after the other, until a node decides it or ctx ends.
+func (n *Nodes) oneOf(ctx context.Context, addresses []string, trouble *route.Failure, call Call) (bool, error) {
 	for _, address := range addresses {
 		err := n.At(ctx, address, call)
 		if route.Judge(err) == route.Final {
-			return true, true, err
+			return true, err
 		}
-		answered = answered || !route.Silent(err)
 		if !over(ctx) || trouble.Last() == nil { // an attempt that ctx cut short says nothing of the node
 			trouble.Met(err)
 		}
@@ -69,7 +76,7 @@ func (n *Nodes) oneOf(ctx context.Context, addresses []string, trouble *route.Fa
 			break
 		}
 	}
-	return false, answered, nil
+	return false, nil
 }
 
 // backOff ends the nth round of a call, and waits before the next one: a back-off, on top of what the last server asks
