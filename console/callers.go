@@ -15,12 +15,14 @@ import (
 )
 
 const (
-	// maxCallers bounds the callers whose connections a console keeps, callerIdle how long it keeps those of one.
-	maxCallers = 64
+	// maxCallers bounds the callers whose connections a console keeps, callerIdle how long it keeps those of one. It is
+	// above the 200 people who may watch at once, each with a token or an address of their own: when there are more
+	// callers than places, each takes the place of one who comes back in a moment, and all of them dial for each page.
+	maxCallers = 256
 	callerIdle = 2 * time.Minute
 	// maxParts bounds the contents of pages that are kept for one caller, partLasts how long one is good for pages that
-	// follow by themselves.
-	maxParts  = 64
+	// follow by themselves. A person has few pages open, and 256 callers with 16 contents of 50 KB keep 200 MB at most.
+	maxParts  = 16
 	partLasts = 2 * time.Second
 )
 
@@ -47,6 +49,8 @@ type part struct {
 	mu   sync.Mutex
 	made time.Time
 	body []byte
+	// knows is the number of an event: what happened until then is in the body.
+	knows uint64
 }
 
 // callers keeps a client for each identity. Safe for concurrent use.
@@ -144,8 +148,10 @@ func (c *callers) close() {
 	}
 }
 
-// part returns what produce makes, or what it made less than [partLasts] ago under the same name.
-func (c *caller) part(name string, produce func() ([]byte, error)) ([]byte, error) {
+// part returns what produce makes, or what it made less than [partLasts] ago under the same name. newest is the number
+// of the newest event: a page that asks because of it gets no body that was made before. Such a body would stay on the
+// page until the next event, which a quiet cluster does not have.
+func (c *caller) part(name string, newest uint64, produce func() ([]byte, error)) ([]byte, error) {
 	c.mu.Lock()
 	p := c.parts[name]
 	if p == nil {
@@ -158,12 +164,12 @@ func (c *caller) part(name string, produce func() ([]byte, error)) ([]byte, erro
 	c.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.made) < partLasts {
+	if time.Since(p.made) < partLasts && p.knows >= newest {
 		return p.body, nil
 	}
 	body, err := produce()
 	if err == nil {
-		p.made, p.body = time.Now(), body
+		p.made, p.body, p.knows = time.Now(), body, newest
 	}
 	return body, err
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -17,72 +18,128 @@ import (
 // maxExport bounds an export: all certificates that a cluster keeps.
 const maxExport = 100_000
 
-// exporting serves certificates as a file. They are written as they come: the connection breaks if there is an error,
-// because a file that ends early must not look whole.
-func (c *Console) exporting(form func(w http.ResponseWriter) export) http.HandlerFunc {
+// exportWrite bounds the writing of one page of certificates, which has about 500 KB: enough for 70 kbit/s. All pages
+// together have no bound but [maxExport]: a slow link gets its file too.
+const exportWrite = time.Minute
+
+// exporting serves certificates as a file.
+func (c *Console) exporting(form exportForm) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c.with(w, r, func(q *request) {
+		c.called(w, r, func(q *request) {
 			o, _, err := graves(q)
 			if err != nil {
 				c.fail(w, r, err)
 				return
 			}
-			out := form(w)
-			if err = errors.Join(eachDeath(q, o, out.one), out.end()); err != nil {
-				c.logger.Warn("exporting certificates", "error", err)
-				panic(http.ErrAbortHandler)
-			}
+			c.export(q.ctx, w, r, &exported{form, o, q.caller.Deaths})
 		})
 	}
 }
 
-// export writes certificates one by one.
-type export struct {
-	one func(*session.Certificate) error
-	end func() error
+// readDeaths reads a page of certificates: [client.Client.Deaths].
+type readDeaths func(context.Context, client.DeathOptions) (client.DeathPage, error)
+
+// exported is a file that was asked for.
+type exported struct {
+	form exportForm
+	o    client.DeathOptions
+	read readDeaths
 }
 
-// eachDeath calls one with all certificates that match, [maxExport] at most.
-func eachDeath(q *request, o client.DeathOptions, one func(*session.Certificate) error) error {
-	o.PageSize = session.MaxPage
-	for left := maxExport; left > 0; {
-		page, err := q.caller.Deaths(q.ctx, o)
-		if err != nil {
-			return err
-		}
-		for i := range page.Certificates {
-			if err := one(&page.Certificates[i]); err != nil {
-				return err
-			}
-		}
-		left -= len(page.Certificates)
-		if o.PageToken = page.Next; page.Next == "" {
+// next reads the next page, which has as long as a page of the console.
+func (f *exported) next(ctx context.Context) (client.DeathPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	page, err := f.read(ctx, f.o)
+	f.o.PageToken = page.Next
+	return page, err
+}
+
+// export writes all certificates that match, [maxExport] at most. It reads the first page before it begins to
+// answer: an error there is answered as on any page. Later pages are written as they come. An error then breaks the
+// connection, because a file that ends early must not look whole.
+func (c *Console) export(ctx context.Context, w http.ResponseWriter, r *http.Request, file *exported) {
+	file.o.PageSize = session.MaxPage
+	page, err := file.next(ctx)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // it would end the request; an error means that the connection has none
+	out := file.form(w, scopeOf(&file.o))
+	for left := maxExport; err == nil; page, err = file.next(ctx) {
+		_ = control.SetWriteDeadline(time.Now().Add(exportWrite)) // as above
+		if err = errors.Join(out.write(page.Certificates), control.Flush()); err != nil {
 			break
 		}
+		if left -= len(page.Certificates); page.Next == "" || left <= 0 {
+			return
+		}
 	}
-	return nil
+	c.logger.Warn("exporting certificates", "error", err)
+	panic(http.ErrAbortHandler)
 }
 
-func deathsCSV(w http.ResponseWriter) export {
+// exportForm begins a file of the certificates of one scope.
+type exportForm func(w http.ResponseWriter, scope string) export
+
+// export writes certificates into a file.
+type export struct {
+	one func(*session.Certificate) error
+	// flush writes what one has kept.
+	flush func() error
+}
+
+func (e export) write(all []session.Certificate) error {
+	for i := range all {
+		if err := e.one(&all[i]); err != nil {
+			return err
+		}
+	}
+	return e.flush()
+}
+
+// scopeOf names the kind of sessions that options ask for, as the page's form does.
+func scopeOf(o *client.DeathOptions) string {
+	if o.Local {
+		return "local"
+	}
+	return "global"
+}
+
+func deathsCSV(w http.ResponseWriter, scope string) export {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="deaths.csv"`)
 	out := csv.NewWriter(w)
-	err := out.Write([]string{
+	_ = out.Write([]string{ // flush returns the error
 		"id", "cause", "ended_at", "owner", "term", "index", "last_touch_ms_before", "opened_at", "timeout_ms", "labels",
-		"late_ms", "ephemerals", "by", "why",
+		"late_ms", "ephemerals", "by", "why", "scope",
 	})
 	one := func(c *session.Certificate) error {
+		timeout, late := c.Story.Timeout, c.Story.Late
+		if c.Story.None() { // a release before feature level 2 has kept neither
+			timeout, late = -1, -1
+		}
 		return out.Write([]string{
 			c.ID.String(), c.Cause.String(), words.Moment(c.EndedAt), fmt.Sprint(c.Owner), fmt.Sprint(c.Term),
-			fmt.Sprint(c.Index), fmt.Sprint(c.LastTouchAge.Milliseconds()), words.Moment(c.Story.OpenedAt),
-			fmt.Sprint(c.Story.Timeout.Milliseconds()), cell(words.Labels(c.Story.Labels)),
-			fmt.Sprint(c.Story.Late.Milliseconds()), fmt.Sprint(c.Left.Ephemerals), cell(c.Story.By), cell(c.Story.Why),
+			fmt.Sprint(c.Index), known(c.LastTouchAge), words.Moment(c.Story.OpenedAt),
+			known(timeout), cell(words.Labels(c.Story.Labels)), known(late), fmt.Sprint(c.Left.Ephemerals),
+			cell(c.Story.By), cell(c.Story.Why), scope,
 		})
 	}
-	return export{one: one, end: func() error {
+	return export{one: one, flush: func() error {
 		out.Flush()
-		return errors.Join(err, out.Error())
+		return out.Error()
 	}}
+}
+
+// known is a duration in milliseconds, or empty for a negative one, which is not known.
+func known(d time.Duration) string {
+	if d < 0 {
+		return ""
+	}
+	return fmt.Sprint(d.Milliseconds())
 }
 
 // cell keeps a spreadsheet from taking a stranger's text for a formula.
@@ -96,6 +153,7 @@ func cell(s string) string {
 // death is a certificate in JSON, one on a line.
 type death struct {
 	ID           string            `json:"id"`
+	Scope        string            `json:"scope"`
 	Cause        string            `json:"cause"`
 	EndedAt      time.Time         `json:"ended_at"`
 	Owner        session.Node      `json:"owner"`
@@ -112,15 +170,16 @@ type death struct {
 	Explanations []string          `json:"in_words"`
 }
 
-func deathsJSON(w http.ResponseWriter) export {
+func deathsJSON(w http.ResponseWriter, scope string) export {
 	w.Header().Set("Content-Type", "application/jsonl")
 	w.Header().Set("Content-Disposition", `attachment; filename="deaths.jsonl"`)
 	out := json.NewEncoder(w)
 	one := func(c *session.Certificate) error {
 		d := death{
-			ID: c.ID.String(), Cause: c.Cause.String(), EndedAt: c.EndedAt, Owner: c.Owner, Term: c.Term, Index: c.Index,
-			OpenedAt: c.Story.OpenedAt, TimeoutMS: c.Story.Timeout.Milliseconds(), LateMS: c.Story.Late.Milliseconds(),
-			Ephemerals: c.Left.Ephemerals, By: c.Story.By, Why: c.Story.Why, Explanations: words.Ended(c),
+			ID: c.ID.String(), Scope: scope, Cause: c.Cause.String(), EndedAt: c.EndedAt, Owner: c.Owner, Term: c.Term,
+			Index: c.Index, OpenedAt: c.Story.OpenedAt, TimeoutMS: c.Story.Timeout.Milliseconds(),
+			LateMS: c.Story.Late.Milliseconds(), Ephemerals: c.Left.Ephemerals, By: c.Story.By, Why: c.Story.Why,
+			Explanations: words.Ended(c),
 		}
 		if c.LastTouchAge >= 0 {
 			d.LastTouchMS = new(c.LastTouchAge.Milliseconds())
@@ -133,5 +192,5 @@ func deathsJSON(w http.ResponseWriter) export {
 		}
 		return out.Encode(d)
 	}
-	return export{one: one, end: func() error { return nil }}
+	return export{one: one, flush: func() error { return nil }}
 }

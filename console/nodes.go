@@ -35,7 +35,7 @@ type cluster struct {
 	Former string
 	Alarms []string
 	Turns  []turn
-	// Leader is the status of the leader, nil while none is known.
+	// Leader is the status of the leader, nil while none has answered. Others may know that there is one.
 	Leader *client.Status
 	// Freezing is nil while the cluster is not frozen.
 	Freezing *client.Freezing
@@ -106,9 +106,10 @@ func (k *cluster) judge() {
 		k.alarm("The cluster is frozen by %s for %v more: nothing expires. %s", k.Freezing.By,
 			k.Freezing.Left.Round(time.Second), k.Freezing.Why)
 	}
-	if k.Leader == nil {
+	if !k.isLed() {
 		k.alarm("No leader is known: nothing is written, and nothing expires.")
-	} else {
+	}
+	if k.Leader != nil {
 		for _, why := range k.Leader.Upgrade.HeldBackBy {
 			k.alarm("Feature level %d is held back: %s.", k.Leader.Upgrade.Offered, why)
 		}
@@ -145,6 +146,12 @@ func (k *cluster) count() (answering int) {
 	}
 	k.Quorum = k.Voters/2 + 1
 	return answering
+}
+
+// isLed reports whether a member leads, or knows who does: the leader itself may be slow, or not allow this caller to
+// ask.
+func (k *cluster) isLed() bool {
+	return k.Leader != nil || slices.ContainsFunc(k.Members, func(m member) bool { return m.Status.Leader != 0 })
 }
 
 func (k *cluster) alarm(format string, args ...any) {

@@ -30,6 +30,8 @@ const requestTimeout = 8 * time.Second
 // stopGrace is what requests under way may still take once the node stops: soon there is no port to ask.
 const stopGrace = time.Second
 
+var errElsewhere = errors.New("this address has no content of its own")
+
 var errStopping = errors.New("this node is stopping: ask another one")
 
 // request is a request for a page, with its caller.
@@ -71,15 +73,25 @@ func (c *Console) frame(r *http.Request, v view) frame {
 // partHeader asks for the content of a page without what is around it.
 const partHeader = "Holdfast-Part"
 
-// with calls do with a request that has a caller and an end.
+// with calls do with a request that has a caller and [requestTimeout].
 func (c *Console) with(w http.ResponseWriter, r *http.Request, do func(q *request)) {
+	c.called(w, r, func(q *request) {
+		ctx, cancel := context.WithTimeout(q.ctx, requestTimeout)
+		defer cancel()
+		q.ctx = ctx
+		do(q)
+	})
+}
+
+// called calls do with a request that has a caller, and ends when its connection or the console does.
+func (c *Console) called(w http.ResponseWriter, r *http.Request, do func(q *request)) {
 	one, done, err := c.callers.of(r)
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
 	defer done()
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)() //nolint:contextcheck // the earlier of the two ends counts
 	do(&request{Request: r, caller: one, may: mayOf(r.Context(), c.authenticated), ctx: ctx})
@@ -90,18 +102,7 @@ func (c *Console) page(show func(*request) (view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c.with(w, r, func(q *request) {
 			if r.Header.Get(partHeader) != "" {
-				body, err := q.caller.part(r.URL.String(), func() ([]byte, error) {
-					v, err := show(q)
-					if err != nil {
-						return nil, err
-					}
-					return c.execute("content", c.frame(r, v))
-				})
-				if err != nil {
-					c.fail(w, r, err)
-					return
-				}
-				c.send(w, http.StatusOK, body)
+				c.part(w, q, show)
 				return
 			}
 			v, err := show(q)
@@ -114,6 +115,29 @@ func (c *Console) page(show func(*request) (view, error)) http.HandlerFunc {
 				c.show(w, r, http.StatusOK, v)
 			}
 		})
+	}
+}
+
+// part serves the content of a page alone, or leads to the page that has it.
+func (c *Console) part(w http.ResponseWriter, q *request, show func(*request) (view, error)) {
+	to := ""
+	body, err := q.caller.part(q.URL.String(), c.news.newest(), func() ([]byte, error) {
+		v, err := show(q)
+		if err != nil {
+			return nil, err
+		}
+		if to = v.to; to != "" {
+			return nil, errElsewhere // what fails is not kept for others, who would not hear where to
+		}
+		return c.execute("content", c.frame(q.Request, v))
+	})
+	switch {
+	case to != "":
+		http.Redirect(w, q.Request, to, http.StatusSeeOther)
+	case err != nil:
+		c.fail(w, q.Request, err)
+	default:
+		c.send(w, http.StatusOK, body)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,7 +78,7 @@ func (c *Console) look(now time.Time) {
 	}
 }
 
-// standing is what of a status does not change by itself.
+// standing is what of a status does not change by itself: texts are without their figures.
 type standing struct {
 	role               clientport.Role
 	term               uint64
@@ -88,7 +89,18 @@ type standing struct {
 }
 
 func steady(s clientport.NodeStatus) standing {
-	return standing{s.Role, s.Term, s.Leader, s.Ready, s.NotReadyBecause, s.Warning, s.Frozen > 0, s.Drain != nil}
+	return standing{
+		s.Role, s.Term, s.Leader, s.Ready, withoutFigures(s.NotReadyBecause), withoutFigures(s.Warning), s.Frozen > 0,
+		s.Drain != nil,
+	}
+}
+
+// withoutFigures returns a text without the words that have digits: how much or how long is no news. The warning of a
+// freeze says each second how long the freeze still lasts, which would push all else out of the turns.
+func withoutFigures(text string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(text), func(word string) bool {
+		return strings.ContainsAny(word, "0123456789")
+	}), " ")
 }
 
 // turnsBetween says what happened between two looks.
@@ -103,7 +115,7 @@ func turnsBetween(was, s clientport.NodeStatus) (turns []turn) {
 			turns = append(turns, turn{What: fmt.Sprintf("Node %d does not serve: %s.", s.Node, s.NotReadyBecause), Bad: true})
 		}
 	}
-	if was.Warning != s.Warning && s.Warning != "" {
+	if withoutFigures(was.Warning) != withoutFigures(s.Warning) && s.Warning != "" {
 		turns = append(turns, turn{What: fmt.Sprintf("Node %d warns: %s.", s.Node, s.Warning), Bad: true})
 	}
 	if (was.Drain != nil) != (s.Drain != nil) {

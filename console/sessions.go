@@ -70,10 +70,19 @@ func (c *Console) sessions(q *request) (view, error) {
 		found.Next = link(s.query() + "&" + query([]string{"page", page.Next}))
 	}
 	follows := "log"
-	if o.PageToken != "" {
-		follows = "" // a later page stays as it is: one reads it
+	if o.Scope != session.ScopeGlobal {
+		follows = "log sample" // no event tells of local sessions, which are in no log
 	}
-	return view{Page: "sessions", Title: "Sessions", Follows: follows, Data: found}, nil
+	return view{Page: "sessions", Title: "Sessions", Follows: firstPage(o.PageToken, follows), Data: found}, nil
+}
+
+// firstPage returns what the first page of a list follows, and nothing for a later page, which stays as it is: somebody
+// reads it.
+func firstPage(page, follows string) string {
+	if page != "" {
+		return ""
+	}
+	return follows
 }
 
 func (s *search) query() string {
@@ -163,12 +172,13 @@ type story struct {
 	NoClient string
 }
 
-// step is a moment of a session's life. Roughly says that it is reckoned back from a time that has passed.
+// step is a moment of a session's life. Roughly says that it is reckoned back from a time that has passed. Untimed says
+// that At is no more than what the step came after.
 type step struct {
-	At      time.Time
-	What    string
-	Roughly bool
-	Coming  bool
+	At               time.Time
+	What             string
+	Roughly, Untimed bool
+	Coming           bool
 }
 
 func (c *Console) session(q *request) (view, error) {
@@ -180,19 +190,20 @@ func (c *Console) session(q *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	now := time.Now() // ages of the answer are as of now: asking for the client may take a while
 	s := story{ID: id, Explained: e}
 	follows := ""
 	if e.Certificate != nil {
 		s.Sentences, s.Steps = words.Ended(e.Certificate), lifeOfDead(e.Certificate)
 	} else {
 		follows = "log sample"
-		s.Sentences, s.Steps = words.Alive(&e.Session, &e.Vigil), lifeOf(&e, time.Now())
+		s.clientOf(q)
+		s.Sentences, s.Steps = words.Alive(&e.Session, &e.Vigil), s.life(now)
 		page, err := q.caller.Tree().EphemeralsPage(q.ctx, client.EphemeralsOf{Session: id, PageSize: maxPaths})
 		if err != nil {
 			s.NoPaths = err.Error()
 		}
 		s.Paths, s.More = page.Paths, page.More
-		s.clientOf(q)
 	}
 	return view{Page: "session", Title: "Session " + id.String(), Follows: follows, Data: s}, nil
 }
@@ -205,9 +216,10 @@ func idOf(q *request) (session.ID, error) {
 	return id, nil
 }
 
-// lifeOf tells the life of a session that lives.
-func lifeOf(e *client.Explained, now time.Time) []step {
-	steps := []step{{At: e.Session.OpenedAt, What: "opened"}}
+// life tells the life of a session that lives.
+func (s *story) life(now time.Time) []step {
+	e := &s.Explained
+	steps := append([]step{opening(s.ID, e.Session.OpenedAt)}, s.moves()...)
 	if e.Vigil.LastTouchAge >= 0 {
 		steps = append(steps, step{
 			At: now.Add(-e.Vigil.LastTouchAge), What: "newest touch that the leader has heard of", Roughly: true,
@@ -230,11 +242,39 @@ func lifeOf(e *client.Explained, now time.Time) []step {
 	})
 }
 
+// opening is the first step of a session. Its id names the node that took the open.
+func opening(id session.ID, at time.Time) step {
+	return step{At: at, What: fmt.Sprintf("opened through node %d", id.Node())}
+}
+
+// moves tells that a session has moved, as far as that is known: the log keeps who serves a session now, and of no move
+// when it was. A session that is older than its connection came to it by a move. Both are by the owner's clock if the
+// owner took the open, and ids have milliseconds.
+func (s *story) moves() []step {
+	if opened := s.Session.OpenedAt; s.Client != nil && s.Client.Since.Truncate(time.Millisecond).After(opened) {
+		return []step{{
+			At: s.Client.Since, Roughly: true,
+			What: fmt.Sprintf("its client connected to node %d: the session moved to this connection then or later",
+				s.Session.Owner),
+		}}
+	}
+	return hasMoved(s.ID, s.Session.Owner, s.Session.OpenedAt)
+}
+
+// hasMoved tells of a session whose owner is not the node that took the open.
+func hasMoved(id session.ID, owner session.Node, opened time.Time) []step {
+	if owner == id.Node() {
+		return nil
+	}
+	return []step{{At: opened, Untimed: true, What: fmt.Sprintf("moved to node %d", owner)}}
+}
+
 // lifeOfDead tells the life of a session that has ended.
 func lifeOfDead(c *session.Certificate) (steps []step) {
 	if !c.Story.None() {
-		steps = append(steps, step{At: c.Story.OpenedAt, What: "opened"})
+		steps = append(steps, opening(c.ID, c.Story.OpenedAt))
 	}
+	steps = append(steps, hasMoved(c.ID, c.Owner, c.Story.OpenedAt)...)
 	if c.LastTouchAge >= 0 {
 		steps = append(steps, step{At: c.EndedAt.Add(-c.LastTouchAge), What: "last touch that the leader knew of"})
 	}
@@ -290,9 +330,9 @@ func (c *Console) extendSession(q *request) (act, error) {
 
 // graveyard is a page of certificates.
 type graveyard struct {
-	Cause, Owner, Label, Since string
-	Certificates               []session.Certificate
-	Next, Export               template.URL
+	Cause, Owner, Label, Scope, Since string
+	Certificates                      []session.Certificate
+	Next, Export                      template.URL
 	// Forgotten says that older certificates are not kept any more.
 	Forgotten bool
 }
@@ -302,7 +342,9 @@ func (c *Console) deaths(q *request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	g.Export = link(query([]string{"cause", g.Cause, "owner", g.Owner, "label", g.Label, "since", g.Since}))
+	g.Export = link(query([]string{
+		"cause", g.Cause, "owner", g.Owner, "label", g.Label, "scope", g.Scope, "since", g.Since,
+	}))
 	o.PageSize, o.PageToken = pageSize, q.FormValue("page")
 	page, err := q.caller.Deaths(q.ctx, o)
 	if err != nil {
@@ -313,16 +355,16 @@ func (c *Console) deaths(q *request) (view, error) {
 		g.Next = g.Export + link("&"+query([]string{"page", page.Next}))
 	}
 	follows := "log"
-	if o.PageToken != "" {
-		follows = ""
+	if o.Local {
+		follows = "sample" // as on the page of sessions
 	}
-	return view{Page: "deaths", Title: "Deaths", Follows: follows, Data: g}, nil
+	return view{Page: "deaths", Title: "Deaths", Follows: firstPage(o.PageToken, follows), Data: g}, nil
 }
 
 // graves reads which ends are to be shown.
 func graves(q *request) (o client.DeathOptions, g graveyard, err error) {
 	get := func(name string) string { return strings.TrimSpace(q.FormValue(name)) }
-	g = graveyard{Cause: get("cause"), Owner: get("owner"), Label: get("label"), Since: get("since")}
+	g = graveyard{Cause: get("cause"), Owner: get("owner"), Label: get("label"), Scope: get("scope"), Since: get("since")}
 	if o.Owner, err = nodeOf("owner", g.Owner); err != nil {
 		return o, g, err
 	}
@@ -339,6 +381,13 @@ func graves(q *request) (o client.DeathOptions, g graveyard, err error) {
 		o.Cause = session.CauseKilled
 	default:
 		return o, g, &inputError{"cause", "must be any, closed, expired or killed"}
+	}
+	switch g.Scope {
+	case "", "global":
+	case "local":
+		o.Local = true
+	default:
+		return o, g, &inputError{"scope", "must be global or local"}
 	}
 	if g.Since != "" {
 		d, err := durationOf(q, "since")

@@ -17,7 +17,6 @@ import (
 
 	"holdfast/client"
 	"holdfast/client/recipes"
-	"holdfast/session"
 	"holdfast/tree"
 )
 
@@ -45,8 +44,10 @@ type entry struct {
 	// Hidden says why the data is not shown.
 	Hidden   string
 	Children []child
-	Next     template.URL
-	ACL      []tree.Grant
+	// NoChildren says why the children are not shown.
+	NoChildren string
+	Next       template.URL
+	ACL        []tree.Grant
 	// Inherited says that the list is that of an entry above, NoACL why there is none.
 	Inherited bool
 	NoACL     string
@@ -69,7 +70,7 @@ func (c *Console) tree(q *request) (view, error) {
 	got, err := t.Get(q.ctx, path)
 	switch {
 	case refusal(err) == tree.NoPermission:
-		e.Hidden = "You may not read this entry."
+		e.Hidden = mayNotRead
 	case err != nil:
 		return view{}, err
 	default:
@@ -78,7 +79,10 @@ func (c *Console) tree(q *request) (view, error) {
 	}
 	after := q.FormValue("after")
 	page, err := t.ListPage(q.ctx, path, client.Listing{After: after, PageSize: pageSize, WithStat: true})
-	if err != nil && refusal(err) != tree.NoPermission {
+	switch {
+	case refusal(err) == tree.NoPermission:
+		e.NoChildren = mayNotRead
+	case err != nil:
 		return view{}, err
 	}
 	for _, one := range page.Children {
@@ -92,8 +96,10 @@ func (c *Console) tree(q *request) (view, error) {
 	} else {
 		e.ACL, e.Inherited = list.ACL, list.Inherited
 	}
-	return view{Page: "tree", Title: path, Follows: "log", Data: e}, nil
+	return view{Page: "tree", Title: path, Follows: firstPage(after, "log"), Data: e}, nil
 }
+
+const mayNotRead = "You may not read this entry."
 
 func crumbs(path string) []crumb {
 	all := []crumb{{"/", tree.Root}}
@@ -294,6 +300,8 @@ type lock struct {
 type lockPage struct {
 	Root  string
 	Locks []lock
+	// Hidden counts the entries whose children the caller may not read: there may be locks.
+	Hidden int
 	// Cut says that not all entries were looked at.
 	Cut bool
 }
@@ -315,7 +323,10 @@ func (c *Console) locks(q *request) (view, error) {
 		}
 		page, err := t.ListPage(q.ctx, next[0], client.Listing{PageSize: maxContenders, WithData: true})
 		switch {
-		case refusal(err) == tree.NoNode, refusal(err) == tree.NoPermission:
+		case refusal(err) == tree.NoNode:
+			continue
+		case refusal(err) == tree.NoPermission:
+			p.Hidden++
 			continue
 		case err != nil:
 			return view{}, err
@@ -331,6 +342,3 @@ func (c *Console) locks(q *request) (view, error) {
 	}
 	return view{Page: "locks", Title: "Locks", Follows: "log", Data: p}, nil
 }
-
-// Holder is the session of a contender, 0 for one that lingers.
-func (l lock) Holder() session.ID { return session.ID(l.Line[0].Stat.Owner) }

@@ -32,6 +32,10 @@ type operated struct {
 	extended []*holdfastv1.ExtendSessionRequest
 	// alone says that the node's address is among those of the members. guarded by mu
 	alone bool
+	// dead is the address of another member beside it, where nobody listens; empty for none. guarded by mu
+	dead string
+	// got is called once a request to end sessions is there; nil calls nothing. Its error is the answer. guarded by mu
+	got func() error
 }
 
 // ListMembers lists the node at its own address, or else members that are not there.
@@ -43,7 +47,11 @@ func (o *operated) ListMembers(ctx context.Context,
 	if !o.alone {
 		return o.fakeNode.ListMembers(ctx, r)
 	}
-	return &holdfastv1.ListMembersResponse{Members: []*holdfastv1.Member{{Id: o.number, ClientAddress: o.address}}}, nil
+	members := []*holdfastv1.Member{{Id: o.number, ClientAddress: o.address}}
+	if o.dead != "" {
+		members = append(members, &holdfastv1.Member{Id: 2, ClientAddress: o.dead})
+	}
+	return &holdfastv1.ListMembersResponse{Members: members}, nil
 }
 
 func startOperated(t *testing.T) *operated {
@@ -112,6 +120,9 @@ func (o *operated) KillSessions(_ context.Context,
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.kills = append(o.kills, r)
+	if o.got != nil {
+		return nil, o.got()
+	}
 	answer := &holdfastv1.KillSessionsResponse{}
 	for _, id := range r.GetIds() {
 		one := &holdfastv1.KillResult{SessionId: id}
@@ -120,6 +131,8 @@ func (o *operated) KillSessions(_ context.Context,
 			one.Error = wire.Detail(&session.ExpiredError{ID: endedID, Certificate: new(dead())})
 		case id == 5:
 			one.Error = wire.Detail(session.ErrClosing)
+		case id == 6:
+			one.Error = wire.Detail(session.ErrOutcomeUnknown)
 		default:
 			one.Index = 100
 		}
@@ -218,6 +231,7 @@ func TestSessionDeaths(t *testing.T) {
 
 func TestSessionKill(t *testing.T) {
 	o := startOperated(t)
+	o.alone = true
 	count := func() int {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -261,6 +275,8 @@ func TestSessionKill(t *testing.T) {
 		{"x"},
 		{livingID.String(), "--label", "a=b"},
 		{"--label", "a=b", "--scope", "x"},
+		{livingID.String(), "--scope", "x"},
+		{livingID.String(), "--scope", "local"},
 		{"--principal-of", "x"},
 		{"--principal", "worker", "--label", "a=b"},
 		{livingID.String(), "--principal", "worker"},

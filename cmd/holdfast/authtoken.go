@@ -54,9 +54,6 @@ operator (also drains nodes and ends sessions), admin (everything).`,
 			if err != nil {
 				return usage("--role: %w", err)
 			}
-			if lasts < 0 {
-				return usage("--expires-in %v: want a positive duration, or 0 for never", lasts)
-			}
 			var expires time.Time
 			if lasts > 0 {
 				expires = time.Now().Add(lasts)
@@ -72,7 +69,7 @@ operator (also drains nodes and ends sessions), admin (everything).`,
 		},
 	}
 	cmd.Flags().StringSliceVar(&roles, "role", nil, "client, reader, operator or admin; may be given more than once")
-	cmd.Flags().DurationVar(&lasts, "expires-in", 0, "how long the token is good, such as 2160h; 0 is for ever")
+	cmd.Flags().Var(arg.NotNegative(&lasts, 0), "expires-in", "how long the token is good, such as 2160h; 0 is for ever")
 	completeWords(cmd, "role", auth.AnyRole.Names()...)
 	return cmd
 }

@@ -23,7 +23,6 @@ type certificates struct {
 	dir     string
 	cluster string
 	hosts   []string
-	days    int
 }
 
 // Names of the files of a CA.
@@ -36,7 +35,7 @@ const (
 func cert(out *printer) *cobra.Command {
 	c := &certificates{out: out}
 	all := group("cert", "Make certificates for tests and small sites, and show them",
-		c.newCA(), c.newNode(), c.newOther(secure.KindClient, "client"), c.newOther(secure.KindAdmin, "administrator"),
+		c.newCA(), c.newNode(), c.newOther(secure.KindClient, "a client"), c.newOther(secure.KindAdmin, "an administrator"),
 		c.show())
 	all.Long = `Make certificates for tests and small sites, and show them.
 
@@ -50,29 +49,33 @@ alternative names, beside the hosts at which clients reach it, and is for server
 	return all
 }
 
-func (c *certificates) flags(cmd *cobra.Command, days int) *cobra.Command {
+// flags adds the flags that all commands have. A variable that commands share has the default of the last of them, so
+// days, whose default differs, is one of the command's own.
+func (c *certificates) flags(cmd *cobra.Command, days *int, byDefault int) *cobra.Command {
 	cmd.Flags().StringVar(&c.dir, "dir", ".", "directory of the CA and of what it signs, made if missing")
-	cmd.Flags().Var(arg.Whole(&c.days, days, 1, 36500), "days", "how long the certificate is valid")
+	cmd.Flags().Var(arg.Whole(days, byDefault, 1, 36500), "days", "how long the certificate is valid")
 	return cmd
 }
 
-func (c *certificates) ofCluster(cmd *cobra.Command) *cobra.Command {
+func (c *certificates) ofCluster(cmd *cobra.Command, days *int) *cobra.Command {
 	cmd.Flags().StringVar(&c.cluster, "cluster-id", "holdfast", "cluster_id of the nodes; nodes of others refuse it")
-	return c.flags(cmd, 365)
+	return c.flags(cmd, days, 365)
 }
 
-func (c *certificates) span() issue.Span {
+// lasting returns the time of a certificate that is valid for so many days.
+func lasting(days int) issue.Span {
 	// An hour before now, for clocks that are behind.
 	now := time.Now().UTC().Truncate(time.Second)
-	return issue.Span{From: now.Add(-time.Hour), To: now.AddDate(0, 0, c.days)}
+	return issue.Span{From: now.Add(-time.Hour), To: now.AddDate(0, 0, days)}
 }
 
 func (c *certificates) newCA() *cobra.Command {
 	var name string
+	var days int
 	cmd := &cobra.Command{
 		Use: "ca", Short: "Make a CA: " + caFile + " and " + caKey, Args: arg.None,
 		RunE: func(*cobra.Command, []string) error {
-			ca, err := issue.NewCA(name, c.span())
+			ca, err := issue.NewCA(name, lasting(days))
 			if err != nil {
 				return err
 			}
@@ -80,36 +83,43 @@ func (c *certificates) newCA() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "Holdfast CA", "common name of the CA")
-	return c.flags(cmd, 3650)
+	return c.flags(cmd, &days, 3650)
 }
 
 func (c *certificates) newNode() *cobra.Command {
+	var days int
 	cmd := &cobra.Command{
 		Use: "node NUMBER", Short: "Make the certificate of a node: node-NUMBER.pem and node-NUMBER.key",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			for _, host := range c.hosts {
+				if err := issue.CheckHost(host); err != nil {
+					return usage("--host %q: %w", host, err)
+				}
+			}
 			hosts := append([]string{"localhost", "127.0.0.1", "::1"}, c.hosts...)
-			return c.issue(secure.Name{Cluster: c.cluster, Kind: secure.KindNode, Name: args[0]}, hosts)
+			return c.issue(secure.Name{Cluster: c.cluster, Kind: secure.KindNode, Name: args[0]}, hosts, days)
 		},
 	}
 	cmd.Flags().StringSliceVar(&c.hosts, "host", nil,
 		"names and IP addresses at which clients reach the node, separated by commas; loopback is always among them")
-	return c.ofCluster(cmd)
+	return c.ofCluster(cmd, &days)
 }
 
 func (c *certificates) newOther(kind secure.Kind, what string) *cobra.Command {
+	var days int
 	return c.ofCluster(&cobra.Command{
 		Use:   string(kind) + " NAME",
-		Short: fmt.Sprintf("Make the certificate of an %s: %s-NAME.pem and %s-NAME.key", what, kind, kind),
+		Short: fmt.Sprintf("Make the certificate of %s: %s-NAME.pem and %s-NAME.key", what, kind, kind),
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return c.issue(secure.Name{Cluster: c.cluster, Kind: kind, Name: args[0]}, nil)
+			return c.issue(secure.Name{Cluster: c.cluster, Kind: kind, Name: args[0]}, nil, days)
 		},
-	})
+	}, &days)
 }
 
 // issue signs a certificate with the CA of the directory.
-func (c *certificates) issue(name secure.Name, hosts []string) error {
+func (c *certificates) issue(name secure.Name, hosts []string, days int) error {
 	if err := name.Check(); err != nil {
 		return usageError{err}
 	}
@@ -124,7 +134,7 @@ func (c *certificates) issue(name secure.Name, hosts []string) error {
 	if err != nil {
 		return fmt.Errorf("reading the CA in %s: %w", c.dir, err)
 	}
-	made, err := ca.Issue(name, hosts, c.span())
+	made, err := ca.Issue(name, hosts, lasting(days))
 	if err != nil {
 		return err
 	}
@@ -182,7 +192,7 @@ type issuedView struct {
 
 func issuedViewOf(c *x509.Certificate) issuedView {
 	v := issuedView{
-		Subject: c.Subject.String(), Issuer: c.Issuer.String(), Hosts: c.DNSNames,
+		Subject: secure.SubjectOf(c), Issuer: c.Issuer.String(), Hosts: c.DNSNames,
 		NotBefore: c.NotBefore, NotAfter: c.NotAfter,
 	}
 	for _, ip := range c.IPAddresses {

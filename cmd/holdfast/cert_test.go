@@ -47,6 +47,26 @@ func TestCertificatesAreMade(t *testing.T) {
 			t.Errorf("%v: %d, %s", bad, code, out)
 		}
 	}
+	for _, host := range []string{"n1:7400", "http://n4", "a,", "10.0.0.1,10.0.0.256"} {
+		code, out := call("node", "9", "--host", host, "--dir", dir)
+		if code != exitUsage || !strings.Contains(out, "--host ") || !strings.Contains(out, "DNS name") {
+			t.Errorf("--host %s: %d, %s", host, code, out)
+		}
+	}
+	for name, want := range map[string]int{"ca": 3650, "node-3": 365, "client-web": 365, "admin-root": 365} {
+		b, err := os.ReadFile(filepath.Join(dir, name+".pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := secure.Certificates(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lasts := made[0].NotAfter.Sub(made[0].NotBefore) - time.Hour // it begins an hour early
+		if days := time.Duration(want) * 24 * time.Hour; lasts != days {
+			t.Errorf("%s is valid for %v, want %v", name, lasts, days)
+		}
+	}
 	keys, err := filepath.Glob(filepath.Join(dir, "*.key"))
 	if err != nil || len(keys) != 4 {
 		t.Fatalf("keys %v, %v", keys, err)

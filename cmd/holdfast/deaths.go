@@ -32,7 +32,7 @@ says so when older ends would match. The times are those of the leaders that dec
   holdfast session deaths --since 24h --cause killed --label service=web
   holdfast session deaths --since 1h --csv > deaths.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := parseLabels(labels)
+			filter, err := selectedLabels(labels)
 			if err != nil {
 				return err
 			}

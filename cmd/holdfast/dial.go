@@ -28,6 +28,8 @@ type dialer struct {
 	mu sync.Mutex
 	// failures has an error for each address whose newest connection failed early; guarded by mu.
 	failures map[string]error
+	// answered says that a server has begun to speak anything but HTTP/1; guarded by mu. gRPC sends no request before.
+	answered bool
 }
 
 // dial makes a TCP connection to address, for [client.Config].
@@ -41,7 +43,21 @@ func (d *dialer) dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &watchedConn{Conn: conn, note: func(err error) { d.note(address, err) }}, nil
+	return &watchedConn{Conn: conn, note: func(err error) { d.note(address, err) }, heard: d.heard}, nil
+}
+
+// heard notes that a server speaks.
+func (d *dialer) heard() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answered = true
+}
+
+// spoke reports whether any server has spoken, so that it may have got a request.
+func (d *dialer) spoke() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.answered
 }
 
 // note records the newest connection to address; err is nil unless the connection failed early.
@@ -82,6 +98,7 @@ func (d *dialer) saw(cause error) bool {
 type watchedConn struct {
 	net.Conn
 	note     func(error)
+	heard    func()
 	reported atomic.Bool
 }
 
@@ -89,7 +106,10 @@ type watchedConn struct {
 func (c *watchedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if c.reported.CompareAndSwap(false, true) {
-		c.note(earlyFailure(b[:n], err))
+		failed := earlyFailure(b[:n], err)
+		if c.note(failed); failed == nil && n > 0 {
+			c.heard()
+		}
 	}
 	return n, err
 }

@@ -102,7 +102,7 @@ func (c *cli) drain(ctx context.Context, cl *client.Client, node session.Node, o
 	}
 	now, err := cl.DrainNode(calling, endpoint, node, o.force)
 	if err != nil {
-		return err
+		return c.target.silentAt(endpoint, node, err)
 	}
 	for !now.Done && !o.noWait {
 		if err := session.Sleep(ctx, drainLook); err != nil {
@@ -113,7 +113,7 @@ func (c *cli) drain(ctx context.Context, cl *client.Client, node session.Node, o
 		cancel()
 		switch {
 		case err != nil:
-			return err
+			return c.target.silentAt(endpoint, node, err)
 		case st.Drain == nil:
 			return fmt.Errorf("node %d is not being drained any more: somebody has undrained or restarted it", node)
 		}
@@ -141,7 +141,7 @@ Clients do not come back by themselves: new ones, and those that move, come to i
 				}
 				was, err := cl.UndrainNode(ctx, endpoint, node)
 				if err != nil {
-					return err
+					return c.target.silentAt(endpoint, node, err)
 				}
 				return c.out.print(undrainedView{was}, func() string {
 					if !was {
@@ -173,14 +173,16 @@ func (t *target) endpointOf(ctx context.Context, cl *client.Client, node session
 	var failed []error
 	for _, endpoint := range t.endpoints {
 		st, err := t.statusOf(ctx, cl, endpoint)
-		if err == nil && st.Node == node {
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+		case st.Node == node:
 			return endpoint, nil
 		}
-		failed = append(failed, err)
 	}
 	members, err := cl.Members(ctx)
 	if err != nil {
-		return "", errors.Join(append(failed, err)...)
+		return "", silentNodes(append(failed, err))
 	}
 	for _, m := range members {
 		if m.Node == node && m.ClientAddress != "" {
@@ -188,4 +190,13 @@ func (t *target) endpointOf(ctx context.Context, cl *client.Client, node session
 		}
 	}
 	return "", fmt.Errorf("node %d: %w", node, &session.FieldError{Field: "node", Limit: "a member of the cluster"})
+}
+
+// silentAt returns the error of a call to one node, of a cluster that has said where this node is. That the node is
+// silent does not mean that no node of the cluster can be reached.
+func (t *target) silentAt(endpoint string, node session.Node, err error) error {
+	if !errors.Is(err, client.ErrUnreachable) {
+		return err
+	}
+	return fmt.Errorf("node %d does not answer at %s, though its cluster does: %s", node, endpoint, t.brief(endpoint, err))
 }

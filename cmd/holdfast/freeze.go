@@ -50,7 +50,8 @@ holdfast_frozen_seconds, and its log each minute. It needs feature level 2.`,
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&span, "for", 0, fmt.Sprintf("how long, 1ms to %s; it must be given", session.MaxFreeze))
+	cmd.Flags().Var(arg.NotNegative(&span, 0), "for",
+		fmt.Sprintf("how long, 1ms to %s; it must be given", session.MaxFreeze))
 	cmd.Flags().StringVar(&why, "why", "", fmt.Sprintf("reason, which every node shows, at most %d bytes", session.MaxWhy))
 	return cmd
 }
@@ -131,8 +132,8 @@ ever. A local session cannot be extended. It needs feature level 2.`,
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&span, "for", 0, fmt.Sprintf("how long from now on, at most %s; 0s takes an extension back",
-		session.MaxFreeze))
+	cmd.Flags().Var(arg.NotNegative(&span, 0), "for",
+		fmt.Sprintf("how long from now on, at most %s; 0s takes an extension back", session.MaxFreeze))
 	return cmd
 }
 

@@ -42,13 +42,11 @@ session ends in another way the exit code is 1.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			h := holder{target: c.target, out: c.out, get: open.open, end: (*client.Session).Close}
 			if token.given() {
-				h.get = func(ctx context.Context, cl *client.Client) (*client.Session, error) {
-					t, err := token.token(c.stdin)
-					if err != nil {
-						return nil, err
-					}
-					return cl.Resume(ctx, t)
+				t, err := token.token(cmd.Context(), c.stdin) // however long that takes: --call-timeout is for calls
+				if err != nil {
+					return err
 				}
+				h.get = func(ctx context.Context, cl *client.Client) (*client.Session, error) { return cl.Resume(ctx, t) }
 			}
 			if keep {
 				h.end = func(*client.Session, context.Context) error { return nil }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/cmd/internal/migrate"
-	"holdfast/session"
 	"holdfast/session/words"
 	"holdfast/tree"
 )
@@ -183,13 +181,8 @@ func (c *treeCommands) importing(ctx context.Context, f func(ctx context.Context
 		if err != nil {
 			return err
 		}
-		err = f(ctx, s.Tree())
-		closing, cancel := c.target.bounded(context.WithoutCancel(ctx))
-		defer cancel()
-		if closed := s.Close(closing); !errors.Is(closed, session.ErrExpired) {
-			err = errors.Join(err, closed)
-		}
-		return err
+		defer closeSession(ctx, c.cli, s)
+		return f(ctx, s.Tree())
 	})
 }
 

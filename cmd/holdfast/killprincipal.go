@@ -2,21 +2,19 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
 	"holdfast/client"
-	"holdfast/session"
 )
 
 // ofPrincipal returns the sessions of a caller's connections. It complains of what is missing.
-func ofPrincipal(ctx context.Context, c *cli, cl *client.Client, principal string) ([]session.ID, error) {
+func ofPrincipal(ctx context.Context, c *cli, cl *client.Client, principal string) (chosenSessions, error) {
 	found, err := onePage(ctx, c.target, func(ctx context.Context) (client.SessionsOfCaller, error) {
 		return client.SessionsOf(ctx, cl, principal)
 	})
 	if err != nil {
-		return nil, err
+		return chosenSessions{}, err
 	}
 	for _, node := range slices.Sorted(maps.Keys(found.Silent)) {
 		c.out.complain("holdfast: node %d did not answer, and its sessions are missing: %s\n", node,
@@ -29,8 +27,5 @@ func ofPrincipal(ctx context.Context, c *cli, cl *client.Client, principal strin
 	if found.More > 0 {
 		c.out.complain("holdfast: %d more sessions are not in this list: run the command again afterwards\n", found.More)
 	}
-	if len(found.IDs) == 0 && len(found.Silent) > 0 {
-		return nil, fmt.Errorf("no session of %q was found, and not all nodes answered", principal)
-	}
-	return found.IDs, nil
+	return chosenSessions{ids: found.IDs, incomplete: len(found.Silent) > 0}, nil
 }

@@ -37,7 +37,7 @@ time left, the soonest to expire first.
   holdfast session ls --soonest 10
   holdfast session ls --scope local --endpoints n1:7400`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := parseLabels(labels)
+			filter, err := selectedLabels(labels)
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holdfast/auth"
+	"holdfast/client/recipes"
 	"holdfast/session"
 	"holdfast/tree"
 )
@@ -48,6 +49,12 @@ func startLocking(t *testing.T, script string, flags ...string) *locking {
 // startUnder runs a shell script with a command that runs programs.
 func startUnder(t *testing.T, command, script string, flags ...string) *locking {
 	t.Helper()
+	return startWith(t, func(*exec.Cmd) {}, command, script, flags...)
+}
+
+// startWith is startUnder for a process that change changes before it is started.
+func startWith(t *testing.T, change func(*exec.Cmd), command, script string, flags ...string) *locking {
+	t.Helper()
 	l := &locking{t: t}
 	args := append(append([]string{command}, flags...), "job", "--", "sh", "-c", script)
 	l.cmd = exec.Command(os.Args[0], args...)
@@ -61,6 +68,7 @@ func startUnder(t *testing.T, command, script string, flags ...string) *locking 
 		t.Fatal(err)
 	}
 	l.out = bufio.NewReader(out)
+	change(l.cmd)
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -218,6 +226,46 @@ func TestLocksAreShownAndBroken(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 	succeed(t, "lock", "show", "never")
+}
+
+// Nothing is claimed of a contender whose entry the caller may not read, and it is not broken.
+func TestContendersThatAreHidden(t *testing.T) {
+	line, _ := recipes.InLine("/locks/job", []tree.Child{
+		{Name: "lock-0000000000", Hidden: true},
+		{Name: "lock-0000000001", Hidden: true},
+	})
+	for i, want := range []string{"holds or lingers", "waits"} {
+		v := viewContender(&line[i])
+		if v.State != want || v.Holder != "(hidden)" || v.Token != "" || v.Owner != nil || !v.Since.IsZero() {
+			t.Errorf("contender %d is shown as %+v, want that it %s", i, v, want)
+		}
+		err := holds{}.removeContender(t.Context(), nil, &v)
+		if err == nil || !strings.Contains(err.Error(), v.Path+": you may not read the entry") {
+			t.Errorf("contender %d is broken with %v", i, err)
+		}
+	}
+}
+
+// A place with more entries than the commands read is no complete list, and they say so.
+func TestLocksAmongTooMany(t *testing.T) {
+	_, tr := heldTree(t, startTree(t))
+	for batch := range 3 {
+		x := tree.Transaction{Then: []tree.Op{tree.Create{
+			Path: fmt.Sprintf("/many/%d", batch), Kind: tree.Persistent, Parents: true,
+		}}}
+		for i := range maxContenders / 3 {
+			x.Then = append(x.Then, tree.Create{Path: fmt.Sprintf("/many/%d-%d", batch, i), Kind: tree.Persistent})
+		}
+		if _, err := tr.Transact(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range []string{"lock ls /many/ --most 1", "lock show /many", "lock break /many --yes"} {
+		if _, _, stderr := execute(t, "", strings.Fields(args)...); !strings.Contains(stderr,
+			"/many has more than 10000 entries: some are not shown") {
+			t.Errorf("%s: %s", args, stderr)
+		}
+	}
 }
 
 func TestLockWhoWaitsHowLong(t *testing.T) {

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -27,39 +28,45 @@ const (
 
 // contenderView is one who holds a lock or waits for it.
 type contenderView struct {
-	// State is "holds" or "waits", or "lingers" for the entry of a session that has expired.
+	// State is "holds" or "waits", or "lingers" for the entry of a session that has expired. Of an entry that the caller
+	// may not read, which has neither token nor time here, it may be "holds or lingers".
 	State string `json:"state"`
 	// As is "lock", "read", "write" or "candidate".
 	As     string    `json:"as"`
 	Holder string    `json:"holder"`
 	Owner  *idText   `json:"session,omitempty"`
 	Token  string    `json:"token"`
-	Since  time.Time `json:"since"`
+	Since  time.Time `json:"since,omitzero"`
 	Path   string    `json:"path"`
 	stamp  tree.Stamp
 }
 
 // viewContender returns a contender in JSON.
 func viewContender(one *recipes.Contender) contenderView {
-	v := contenderView{
-		State: one.State, As: one.As, Holder: string(one.Data), Token: one.Stat.Created.String(), Since: one.Stat.CreatedAt,
-		Path: one.Path, stamp: one.Stat.Created,
-	}
+	v := contenderView{State: one.State, As: one.As, Path: one.Path}
 	if one.Hidden {
 		v.Holder = "(hidden)"
+		if one.State == recipes.Lingers {
+			v.State = "holds or lingers" // only the entry tells which
+		}
+		return v
 	}
-	if one.Stat.Owner != 0 {
+	v.Holder, v.Token, v.Since = string(one.Data), one.Stat.Created.String(), one.Stat.CreatedAt
+	if v.stamp = one.Stat.Created; one.Stat.Owner != 0 {
 		v.Owner = new(idText(one.Stat.Owner))
 	}
 	return v
 }
 
 // contenders returns those who hold the lock at a path or wait for it, in their order, and the names of other entries
-// below the path.
+// below the path. It complains of a path that has too many for it.
 func (c holds) contenders(ctx context.Context, t *client.Tree, path string) ([]contenderView, []string, error) {
 	children, err := c.childrenOf(ctx, t, path, client.Listing{WithData: true}, maxContenders)
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(children) > maxContenders {
+		c.out.complain("holdfast: %s has more than %d entries: some are not shown\n", escaped(path), maxContenders)
 	}
 	line, others := recipes.InLine(path, children)
 	all := make([]contenderView, 0, len(line))
@@ -107,7 +114,7 @@ func (c holds) contendersShow(base, data string, cmd *cobra.Command) *cobra.Comm
 				rows := make([][]string, 0, len(all))
 				for _, v := range all {
 					rows = append(rows, []string{
-						v.State, v.As, v.Holder, sessionText(v.Owner), v.Token, words.Moment(v.Since),
+						v.State, v.As, v.Holder, sessionText(v.Owner), words.OrDash(v.Token), words.Moment(v.Since),
 					})
 				}
 				return columns([]string{"STATE", "AS", data, "SESSION", "TOKEN", "SINCE"}, rows)
@@ -227,7 +234,8 @@ func (l *lockLister) print() error {
 				holder += fmt.Sprintf(" and %d more", more)
 			}
 			rows = append(rows, []string{
-				v.Path, holder, sessionText(first.Owner), first.Token, words.Moment(first.Since), fmt.Sprint(v.Waiting),
+				v.Path, holder, sessionText(first.Owner), words.OrDash(first.Token), words.Moment(first.Since),
+				fmt.Sprint(v.Waiting),
 			})
 		}
 		return columns([]string{"LOCK", "HOLDER", "SESSION", "TOKEN", "SINCE", "WAITING"}, rows)
@@ -273,7 +281,7 @@ func (c holds) breakLock(ctx context.Context, t *client.Tree, path string, sure 
 	}
 	v := lockOfContenders(path, all)
 	if !sure {
-		if err := c.confirm(&v); err != nil {
+		if err := c.confirm(ctx, &v); err != nil {
 			return err
 		}
 	}
@@ -292,25 +300,30 @@ func (c holds) breakLock(ctx context.Context, t *client.Tree, path string, sure 
 }
 
 // confirm asks whether the holders of a lock are to lose it.
-func (c holds) confirm(v *lockView) error {
+func (c holds) confirm(ctx context.Context, v *lockView) error {
 	for _, one := range v.Holders {
 		c.out.complain("%s is held by %s, session %s, token %s, since %s.\n", escaped(v.Path), escaped(one.Holder),
 			sessionText(one.Owner), one.Token, words.Moment(one.Since))
 	}
 	c.out.complain("A former holder that is cut off or stopped works on: only resources that check tokens refuse it.\n" +
 		"Type \"yes\" to break the lock: ")
-	answer, err := bufio.NewReader(c.stdin).ReadString('\n')
-	if strings.TrimSpace(answer) == "yes" {
-		return nil
-	}
-	if err != nil {
+	switch answer, err := arg.Answer(ctx, c.stdin); {
+	case errors.Is(err, io.EOF):
 		return usage("the standard input ended without an answer: give --yes")
+	case err != nil:
+		return fmt.Errorf("break %s: read the answer: %w", v.Path, err)
+	case answer != "yes":
+		return fmt.Errorf("break %s: not confirmed", v.Path)
 	}
-	return fmt.Errorf("break %s: not confirmed", v.Path)
+	return nil
 }
 
 // removeContender removes the entry of a contender, unless another one has its path by now.
 func (c holds) removeContender(ctx context.Context, t *client.Tree, one *contenderView) error {
+	if one.stamp == 0 {
+		return fmt.Errorf("break %s: you may not read the entry, so it cannot be told from the next one at its path",
+			one.Path)
+	}
 	done, err := limited(ctx, c.target, func(ctx context.Context) (client.Transacted, error) {
 		return t.Transact(ctx, tree.Transaction{
 			If: []tree.Condition{

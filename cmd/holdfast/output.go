@@ -21,6 +21,8 @@ type printer struct {
 	format string
 	// terminal says that people read the standard output.
 	terminal bool
+	// aside takes complaints in place of stderr once leaveAside was called.
+	aside *remarks
 }
 
 // formatJSON is the format for programs.
@@ -57,7 +59,24 @@ func (p *printer) printLine(v any, text string) error {
 }
 
 // complain writes to the standard error. It ignores a failure: nobody is left to hear of it.
-func (p *printer) complain(format string, args ...any) { _, _ = fmt.Fprintf(p.stderr, format, args...) }
+func (p *printer) complain(format string, args ...any) {
+	if p.aside != nil {
+		p.aside.add(fmt.Sprintf(format, args...))
+		return
+	}
+	_, _ = fmt.Fprintf(p.stderr, format, args...)
+}
+
+// leaveAside has complain wait no more for the standard error to take anything. Commands that look after a program
+// call it before they start a goroutine: a full pipe or a stalled terminal must not keep them from that.
+func (p *printer) leaveAside() { p.aside = &remarks{to: p.stderr} }
+
+// finish waits until the standard error has taken the complaints, or has had [lastWords] for that.
+func (p *printer) finish() {
+	if p.aside != nil {
+		p.aside.wait()
+	}
+}
 
 // progress shows how far a long command has come, if people read the standard error.
 func (p *printer) progress(format string, args ...any) {

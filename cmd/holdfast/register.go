@@ -139,6 +139,7 @@ type registration struct {
 
 // run registers the instance and runs the program.
 func (r *registration) run(ctx context.Context, command []string) error {
+	r.out.leaveAside()
 	cl, err := r.target.client(client.Config{Endpoints: r.target.endpoints})
 	if err != nil {
 		return err

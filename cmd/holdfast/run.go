@@ -50,6 +50,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	arg.Completion(root)
 	arg.WrapHelp(root)
+	defer c.out.finish()
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -150,27 +149,6 @@ func canonical(t *testing.T, s string) string {
 	return string(b)
 }
 
-// closedPort returns an address without a listener.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	return closedPorts(t, 1)[0]
-}
-
-// closedPorts returns different addresses at which nobody listens.
-func closedPorts(t *testing.T, count int) []string {
-	t.Helper()
-	addresses := make([]string, count)
-	for i := range addresses {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() // at the end: a port that is closed already may be given again
-		addresses[i] = l.Addr().String()
-	}
-	return addresses
-}
-
 func TestClusterStatus(t *testing.T) {
 	n := startNode(t)
 	code, stdout, _ := execute(t, "", "cluster", "status")
@@ -289,6 +267,8 @@ func TestExitCodes(t *testing.T) {
 		{"session open --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
 		{"session hold --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, "Is the cluster running"},
 		{"session ls --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, closed},
+		{"session watch --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, closed},
+		{"watch /a --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, closed},
 		{
 			"session touch --call-timeout 200ms --token " + tokenText + " --endpoints " + closed, nil, exitUnreachable,
 			closed,

@@ -79,6 +79,19 @@ func parseLabels(given []string) (map[string]string, error) {
 	return labels, nil
 }
 
+// selectedLabels reads words of the form KEY=VALUE, or KEY for any value, by which sessions are selected. It refuses an
+// empty value: nodes take it for any value, and whoever writes KEY=$UNSET wants neither all sessions with that key nor,
+// as in the labels of a new session, those with the empty value.
+func selectedLabels(given []string) (map[string]string, error) {
+	for _, w := range given {
+		if key, value, has := strings.Cut(w, "="); has && value == "" {
+			return nil, usage("--label %q: the value is empty: write --label %q for any value; nodes cannot be asked for "+
+				"the empty value alone, so name sessions with it by their ids", w, key)
+		}
+	}
+	return parseLabels(given)
+}
+
 // heldView is a session and its token in JSON.
 type heldView struct {
 	ID        idText       `json:"id"`
@@ -160,7 +173,7 @@ func (c *cli) sessionTouch() *cobra.Command {
 not to expire it. The command prints no time when the cluster can promise nothing now. It fails if
 the session was resumed after the token was issued.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			token, err := flags.token(c.stdin)
+			token, err := flags.token(cmd.Context(), c.stdin)
 			if err != nil {
 				return err
 			}
@@ -198,7 +211,7 @@ then on it outlives its node, and can be resumed at every node.
 The command finds the session's node by itself. It may be repeated: a global session stays as it is.
 If the outcome is unknown, run the command again; that is safe.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			token, err := flags.token(c.stdin)
+			token, err := flags.token(cmd.Context(), c.stdin)
 			if err != nil {
 				return err
 			}
@@ -225,7 +238,7 @@ func (c *cli) sessionClose() *cobra.Command {
 		Long: `Close a session: it ends at once for everyone. The command fails if the session was resumed after
 the token was issued.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			token, err := flags.token(c.stdin)
+			token, err := flags.token(cmd.Context(), c.stdin)
 			if err != nil {
 				return err
 			}

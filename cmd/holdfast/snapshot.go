@@ -87,29 +87,66 @@ func (c *cli) save(ctx context.Context, cl *client.Client, path string, local bo
 	if err = s.stream(ctx, cl); err != nil {
 		return fmt.Errorf("saving %s: %w", path, err)
 	}
-	report, err := verify.File(file.Name())
+	report, err := verified(ctx, file.Name())
 	if err != nil {
-		return fmt.Errorf("saving %s: what has arrived is no whole backup: %w", path, err)
-	}
-	if err = free(path); err != nil {
-		return err
-	}
-	if err = file.CloseAtomicallyReplace(); err != nil {
+		if ctx.Err() == nil {
+			err = fmt.Errorf("what has arrived is no whole backup: %w", err)
+		}
 		return fmt.Errorf("saving %s: %w", path, err)
 	}
+	if err = publish(file, path); err != nil {
+		return err
+	}
 	return c.showBackup(path, &report)
+}
+
+// publish gives a whole file its name, on the disk, and replaces no other file.
+func publish(file *renameio.PendingFile, path string) error {
+	if err := file.Sync(); err != nil {
+		return fmt.Errorf("saving %s: %w", path, err)
+	}
+	err := os.Link(file.Name(), path)
+	if errors.Is(err, os.ErrExist) {
+		return taken(path)
+	}
+	if err != nil { // some file systems have no links
+		if err = free(path); err != nil {
+			return err
+		}
+		err = file.CloseAtomicallyReplace()
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("saving %s: %w", path, err)
+	}
+	return nil
+}
+
+// syncDir has the names in a directory survive a power cut.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // free returns an error if there is a file already.
 func free(path string) error {
 	switch _, err := os.Lstat(path); {
 	case err == nil:
-		return fmt.Errorf("saving %s: the file exists: give another name, or remove it first", path)
+		return taken(path)
 	case !errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("saving %s: %w", path, err)
 	default:
 		return nil
 	}
+}
+
+func taken(path string) error {
+	return fmt.Errorf("saving %s: the file exists: give another name, or remove it first", path)
 }
 
 // stream takes the backup from the first node that has one to give. It goes on there when the stream is cut off.
@@ -122,7 +159,7 @@ func (s *saving) stream(ctx context.Context, cl *client.Client) error {
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return silentNodes(errs)
 }
 
 // from takes the backup from one node.
@@ -206,8 +243,8 @@ func (c *cli) snapshotInspect() *cobra.Command {
 		Use: "inspect FILE", Short: "Show what a backup holds", Args: arg.One("FILE"),
 		Long: `Show what a backup holds: of which cluster and moment it is, and how many sessions and entries. The
 file is read to its end and verified. No data of the tree is shown.`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			report, err := verify.File(args[0])
+		RunE: func(cmd *cobra.Command, args []string) error {
+			report, err := verified(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -222,8 +259,8 @@ func (c *cli) snapshotVerify() *cobra.Command {
 		Long: `Read a backup to its end and check everything: the checksums of the file and of every record, that
 every record can be read, that parents, owners and numbers fit together, and the digest of the
 state. The exit code is 0 for a whole backup, and 1 otherwise.`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			report, err := verify.File(args[0])
+		RunE: func(cmd *cobra.Command, args []string) error {
+			report, err := verified(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -231,6 +268,28 @@ state. The exit code is 0 for a whole backup, and 1 otherwise.`,
 			return c.out.print(view, func() string { return args[0] + ": whole, sha256 " + view.SHA256 })
 		},
 	}
+}
+
+// verified is [verify.File] that ends when ctx does.
+func verified(ctx context.Context, path string) (verify.Report, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return verify.Report{}, err
+	}
+	defer func() { _ = f.Close() }() // it is open for reading only
+	info, err := f.Stat()
+	if err != nil {
+		return verify.Report{}, err
+	}
+	report, err := verify.Backup(arg.Until(ctx, f))
+	report.Size = info.Size()
+	switch {
+	case ctx.Err() != nil: // whatever the reader made of it
+		return verify.Report{}, fmt.Errorf("%s: %w", path, context.Cause(ctx))
+	case err != nil:
+		return verify.Report{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return report, nil
 }
 
 // verifiedView is the result of a verification in JSON.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/renameio/v2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -226,6 +227,47 @@ func TestSnapshotOnAFullDisk(t *testing.T) {
 		t.Fatal("a write that failed was not reported")
 	} else if _, disk := errors.AsType[*os.PathError](err); !disk {
 		t.Errorf("%v is not taken for a fault of the disk", err)
+	}
+}
+
+// A file that came to be while the backup was on its way stays as it is.
+func TestABackupReplacesNoFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "saved")
+	for range 2 { // the first leaves nothing that is in the way of the second
+		file, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithPermissions(0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = file.WriteString("backup"); err != nil {
+			t.Fatal(err)
+		}
+		if err = os.WriteFile(path, []byte("somebody's"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err = publish(file, path); err == nil || !strings.Contains(err.Error(), "the file exists") {
+			t.Errorf("over somebody's file: %v", err)
+		}
+		if got, failed := os.ReadFile(path); failed != nil || string(got) != "somebody's" {
+			t.Errorf("somebody's file is %q, %v", got, failed)
+		}
+		if err = os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if err = publish(file, path); err != nil {
+			t.Error(err)
+		}
+		_ = file.Cleanup() // as it is after a save
+		info, err := os.Stat(path)
+		if err != nil || info.Size() != int64(len("backup")) || info.Mode().Perm() != 0o600 {
+			t.Errorf("the backup is %v, %v", info, err)
+		}
+		if err = os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -74,7 +76,7 @@ func (f *tokenFlags) given() bool { return f.text != "" || f.file != "" }
 // tokenBytes bounds the bytes that are read of a token's file.
 const tokenBytes = 4096
 
-func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
+func (f *tokenFlags) token(ctx context.Context, stdin io.Reader) (session.Token, error) {
 	switch {
 	case f.file != "":
 		file, err := os.Open(f.file)
@@ -88,8 +90,10 @@ func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
 	case f.text != "-":
 		return parseToken(f.text)
 	}
-	b, err := io.ReadAll(io.LimitReader(stdin, tokenBytes))
+	b, err := io.ReadAll(io.LimitReader(arg.Until(ctx, stdin), tokenBytes))
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return session.Token{}, fmt.Errorf("read the token: %w", err)
 	case err != nil && f.file != "":
 		return session.Token{}, usage("--token-file: %w", err) // for example, FILE is a directory
 	case err != nil:
@@ -98,9 +102,15 @@ func (f *tokenFlags) token(stdin io.Reader) (session.Token, error) {
 	return parseToken(tokenIn(string(b)))
 }
 
-// tokenIn returns the token in a text: the whole text, or the value of the token line if the text is the output of
-// "session open" or "session hold".
+// tokenIn returns the token in a text: the whole text, or the token that the text has if it is the output of "session
+// open" or "session hold", as a table or in JSON. Of JSON the first value counts: "session hold" prints one per line.
 func tokenIn(text string) string {
+	var held struct {
+		Token string `json:"token"`
+	}
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(&held); err == nil && held.Token != "" {
+		return held.Token
+	}
 	for line := range strings.Lines(text) {
 		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "token" {
 			return fields[1]

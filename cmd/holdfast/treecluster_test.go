@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,37 +11,82 @@ import (
 	"holdfast/client"
 	"holdfast/node"
 	"holdfast/node/config"
+	"holdfast/session"
 )
+
+// runningNode is a whole node on loopback.
+type runningNode struct {
+	// address is where clients reach it.
+	address string
+	// stop ends it, if it has not ended yet.
+	stop func()
+}
+
+// asIs and withLocalSessions are settings for [startNodes].
+func asIs(*config.Config) {}
+
+func withLocalSessions(cfg *config.Config) { cfg.Sessions.Local = true }
+
+// startNodes runs whole nodes that are one cluster, until the end of the test. It returns once they are ready.
+func startNodes(t *testing.T, count int, change func(*config.Config)) []runningNode {
+	t.Helper()
+	free := freePorts(t, 4*count)
+	var peers []config.Peer
+	for i := range count {
+		at := free[4*i:]
+		peers = append(peers, config.Peer{Node: session.Node(i + 1), Client: at[0], Raft: at[1], Peer: at[2]})
+	}
+	nodes := make([]runningNode, count)
+	var ready []<-chan struct{}
+	failed := make(chan error, count)
+	for i, peer := range peers {
+		cfg := config.Default()
+		cfg.Node, cfg.DataDir, cfg.Peers = peer.Node, t.TempDir(), peers
+		cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = peer.Client, peer.Raft, peer.Peer, free[4*i+3]
+		change(&cfg)
+		n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Version: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if err := n.Run(ctx); err != nil {
+				failed <- err
+			}
+		}()
+		nodes[i] = runningNode{peer.Client, func() {
+			stop()
+			<-ended
+		}}
+		t.Cleanup(nodes[i].stop)
+		ready = append(ready, n.Ready())
+	}
+	t.Cleanup(func() { // before the nodes are stopped
+		select {
+		case err := <-failed:
+			t.Errorf("node: %v", err)
+		default:
+		}
+	})
+	for _, one := range ready {
+		select {
+		case <-one:
+		case err := <-failed:
+			t.Fatal(err)
+		}
+	}
+	return nodes
+}
 
 // startTree runs a whole cluster of one node, with quotas for everybody, for commands and for a client of the test. It
 // returns once the node has a tree.
 func startTree(t *testing.T) *client.Client {
 	t.Helper()
-	cfg := config.Default()
-	cfg.Node, cfg.DataDir, cfg.Tree.OpenQuotas = 1, t.TempDir(), true
-	free := closedPorts(t, 4)
-	cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = free[0], free[1], free[2], free[3]
-	cfg.Peers = []config.Peer{{Node: 1, Client: cfg.Listen.Client, Raft: cfg.Listen.Raft, Peer: cfg.Listen.Peer}}
-	n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if failed := <-ended; failed != nil {
-			t.Errorf("node: %v", failed)
-		}
-	})
-	select {
-	case <-n.Ready():
-	case failed := <-ended:
-		t.Fatal(failed)
-	}
-	t.Setenv(endpointsVariable, cfg.Listen.Client)
-	c, err := client.New(client.Config{Endpoints: []string{cfg.Listen.Client}})
+	n := startNodes(t, 1, func(cfg *config.Config) { cfg.Tree.OpenQuotas = true })[0]
+	t.Setenv(endpointsVariable, n.address)
+	c, err := client.New(client.Config{Endpoints: []string{n.address}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +95,33 @@ func startTree(t *testing.T) *client.Client {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// clientOf returns a client of one node alone.
+func clientOf(t *testing.T, n runningNode) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{Endpoints: []string{n.address}, OnlyEndpoints: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// follower returns a node that does not lead: the others are a quorum with a leader without it.
+func follower(t *testing.T, nodes []runningNode) int {
+	t.Helper()
+	members, err := clientOf(t, nodes[0]).MembersOfLeader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := len(nodes) - 1; i > 0; i-- {
+		if !slices.ContainsFunc(members, func(m client.Member) bool { return m.Leader && int(m.Node) == i+1 }) {
+			return i
+		}
+	}
+	t.Fatal("no node follows")
+	return 0
 }
 
 // heldTree returns the tree for a session of the test's client.

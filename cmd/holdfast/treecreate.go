@@ -42,7 +42,7 @@ its present holder, writes, and leaves the session to expire: "holdfast session 
   holdfast create /app/members/web1 10.0.0.7:80 --ephemeral --hold --timeout 5s
   holdfast create /app/jobs/job- @job.json --sequential`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			create, err := f.create(c, args)
+			create, err := f.create(cmd.Context(), c, args)
 			if err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ func createArgs(f *createFlags) cobra.PositionalArgs {
 type creation func(ctx context.Context, t *client.Tree) (client.Created, error)
 
 // create returns what the arguments and flags ask for.
-func (f *createFlags) create(c *treeCommands, args []string) (creation, error) {
+func (f *createFlags) create(ctx context.Context, c *treeCommands, args []string) (creation, error) {
 	o := client.CreateOptions{
 		Kind: tree.Persistent, Sequential: f.sequential, Parents: f.parents, TTL: f.ttl, Linger: f.linger,
 	}
@@ -119,7 +119,7 @@ func (f *createFlags) create(c *treeCommands, args []string) (creation, error) {
 	}
 	var data []byte
 	if len(args) == 2 {
-		if data, err = dataGiven(args[1], c.stdin); err != nil {
+		if data, err = dataGiven(ctx, args[1], c.stdin); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +147,7 @@ func (f *createFlags) run(ctx context.Context, c *treeCommands, create creation)
 		}
 		return h.hold(ctx)
 	case f.token.given():
-		token, err := f.token.token(c.stdin)
+		token, err := f.token.token(ctx, c.stdin)
 		if err != nil {
 			return err
 		}

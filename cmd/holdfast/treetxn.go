@@ -56,7 +56,7 @@ has "sequential", "parents", "container", "ttl" and "acl" of create, and the ope
   create /app/changed
   END`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := textGiven(args[0], c.stdin)
+			text, err := textGiven(cmd.Context(), args[0], c.stdin)
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ has "sequential", "parents", "container", "ttl" and "acl" of create, and the ope
 const maxText = 8 * tree.MaxRequest
 
 // textGiven reads a file, or with - the standard input.
-func textGiven(name string, stdin io.Reader) ([]byte, error) {
+func textGiven(ctx context.Context, name string, stdin io.Reader) ([]byte, error) {
 	from := stdin
 	if name == "-" {
 		name = "standard input"
@@ -91,7 +91,7 @@ func textGiven(name string, stdin io.Reader) ([]byte, error) {
 		defer func() { _ = file.Close() }() // it is open for reading only
 		from = file
 	}
-	text, err := readUpTo(maxText, name, from)
+	text, err := readUpTo(ctx, maxText, name, from)
 	if err == nil && len(text) > maxText {
 		err = usage("%s has more than %d bytes: no transaction needs as many", name, maxText)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -49,18 +50,27 @@ type watchedView struct {
 	Path string `json:"path,omitempty"`
 }
 
-// watchPath prints events until ctx ends. The first one has the time limit of a call.
 func (c *treeCommands) watchPath(ctx context.Context, path string, kind tree.WatchKind) error {
-	cl, err := c.target.client(client.Config{Endpoints: c.target.endpoints, ReadOnly: c.target.readOnly})
+	events := func(ctx context.Context, cl *client.Client) iter.Seq2[client.WatchEvent, error] {
+		return cl.Tree().Watch(ctx, path, kind)
+	}
+	return follow(ctx, c.target, events, func(e client.WatchEvent) error { return printWatched(c.out, e) })
+}
+
+// follow tells the events of a client until ctx ends. The first one has the time limit of a call.
+func follow[E any](ctx context.Context, t *target,
+	events func(ctx context.Context, cl *client.Client) iter.Seq2[E, error], tell func(E) error,
+) error {
+	cl, err := t.client(client.Config{Endpoints: t.endpoints, ReadOnly: t.readOnly})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = cl.Close() }() // always nil
 	watching, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	limit := time.AfterFunc(c.target.timeout, func() { cancel(lateError{c.target.timeout}) })
+	limit := time.AfterFunc(t.timeout, func() { cancel(lateError{t.timeout}) })
 	defer limit.Stop()
-	for e, err := range cl.Tree().Watch(watching, path, kind) {
+	for e, err := range events(watching, cl) {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -68,16 +78,21 @@ func (c *treeCommands) watchPath(ctx context.Context, path string, kind tree.Wat
 			return err
 		}
 		limit.Stop()
-		v := viewWatched(e)
-		text := fmt.Sprintf("%s  %-12s %s", words.Moment(v.Time), v.Stamp, v.Event)
-		if v.Path != "" {
-			text = fmt.Sprintf("%s  %-12s %-16s %s", words.Moment(v.Time), v.Stamp, v.Event, escaped(v.Path))
-		}
-		if err := c.out.printLine(v, text); err != nil {
+		if err := tell(e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// printWatched prints what is told of an entry.
+func printWatched(out *printer, e client.WatchEvent) error {
+	v := viewWatched(e)
+	text := fmt.Sprintf("%s  %-12s %s", words.Moment(v.Time), v.Stamp, v.Event)
+	if v.Path != "" {
+		text = fmt.Sprintf("%s  %-12s %-16s %s", words.Moment(v.Time), v.Stamp, v.Event, escaped(v.Path))
+	}
+	return out.printLine(v, text)
 }
 
 func viewWatched(e client.WatchEvent) watchedView {
@@ -112,31 +127,17 @@ every change after its stamp is told. The watch goes on when its node is lost. "
 events up to a stamp may be missing. With -o json each line is an object.`,
 		Example: `  holdfast session watch
   holdfast session watch -o json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			return c.target.with(func(cl *client.Client) error {
-				watching, cancel := context.WithCancelCause(ctx)
-				defer cancel(nil)
-				limit := time.AfterFunc(c.target.timeout, func() { cancel(lateError{c.target.timeout}) })
-				defer limit.Stop()
-				for e, err := range cl.WatchSessions(watching) {
-					if ctx.Err() != nil {
-						return nil
-					}
-					if err != nil {
-						return err
-					}
-					limit.Stop()
-					if err := printTold(c.out, e); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return watchSessions(cmd.Context(), c) },
 	}
 	c.target.registerReadOnly(cmd)
 	return cmd
+}
+
+func watchSessions(ctx context.Context, c *cli) error {
+	events := func(ctx context.Context, cl *client.Client) iter.Seq2[session.Event, error] {
+		return cl.WatchSessions(ctx)
+	}
+	return follow(ctx, c.target, events, func(e session.Event) error { return printTold(c.out, e) })
 }
 
 // printTold prints what is told of a session.

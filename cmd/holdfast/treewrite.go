@@ -13,6 +13,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
+	"holdfast/session"
 	"holdfast/tree"
 )
 
@@ -42,11 +43,19 @@ func (c *treeCommands) writing(ctx context.Context, f func(ctx context.Context, 
 		if err != nil {
 			return err
 		}
-		err = f(ctx, s.Tree())
-		closing, cancel := c.target.bounded(context.WithoutCancel(ctx))
-		defer cancel()
-		return errors.Join(err, s.Close(closing))
+		defer closeSession(ctx, c.cli, s)
+		return f(ctx, s.Tree())
 	})
+}
+
+// closeSession closes a session whose work is done. It complains of a failure and no more: what was written stays
+// written, and the session ends by its timeout.
+func closeSession(ctx context.Context, c *cli, s *client.Session) {
+	closing, cancel := c.target.bounded(context.WithoutCancel(ctx))
+	defer cancel()
+	if err := s.Close(closing); err != nil && !errors.Is(err, session.ErrExpired) {
+		c.out.complain("holdfast: close session %v: %s\n", s.ID(), oneLine(err))
+	}
 }
 
 // maxData bounds the data that a command reads: no entry has more.
@@ -54,11 +63,11 @@ const maxData = tree.MaxRequest
 
 // dataGiven returns the data that an argument names: the text itself, - for the standard input, or @FILE. Two @ begin a
 // text with one.
-func dataGiven(argument string, stdin io.Reader) ([]byte, error) {
+func dataGiven(ctx context.Context, argument string, stdin io.Reader) ([]byte, error) {
 	name, isFile := strings.CutPrefix(argument, "@")
 	switch {
 	case argument == "-":
-		return readData("standard input", stdin)
+		return readData(ctx, "standard input", stdin)
 	case strings.HasPrefix(name, "@"), !isFile:
 		return []byte(strings.TrimPrefix(argument, "@")), nil
 	}
@@ -67,22 +76,25 @@ func dataGiven(argument string, stdin io.Reader) ([]byte, error) {
 		return nil, usage("DATA: %w", err)
 	}
 	defer func() { _ = file.Close() }() // it is open for reading only
-	return readData(name, file)
+	return readData(ctx, name, file)
 }
 
 // readData reads all of r, which has the name.
-func readData(name string, r io.Reader) ([]byte, error) {
-	data, err := readUpTo(maxData, name, r)
+func readData(ctx context.Context, name string, r io.Reader) ([]byte, error) {
+	data, err := readUpTo(ctx, maxData, name, r)
 	if err == nil && len(data) > maxData {
 		err = usage("%s has more than %d bytes, which is the limit of a write", name, maxData)
 	}
 	return data, err
 }
 
-// readUpTo reads all of r, which has the name, or one byte more than most.
-func readUpTo(most int64, name string, r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err != nil {
+// readUpTo reads all of r, which has the name, or one byte more than most. It fails when ctx ends first.
+func readUpTo(ctx context.Context, most int64, name string, r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(arg.Until(ctx, r), most+1))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	case err != nil:
 		return nil, usage("read %s: %w", name, err)
 	}
 	return data, nil
@@ -121,7 +133,7 @@ func (c *treeCommands) treeSet() *cobra.Command {
 		Example: `  holdfast set /app/config 'threads = 8'
   holdfast set /app/config @config.toml --version 3`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			data, err := dataGiven(args[1], c.stdin)
+			data, err := dataGiven(cmd.Context(), args[1], c.stdin)
 			if err != nil {
 				return err
 			}

@@ -96,7 +96,7 @@ func TestTextOfALargeTransaction(t *testing.T) {
 		"base64":  `{"then": [{"op": "set", "path": "/a", "data": "` + base64.StdEncoding.EncodeToString(data) + `"}]}`,
 		"escapes": `set /a "` + strings.Repeat(`\x00`, len(data)) + `"`,
 	} {
-		text, err := textGiven("-", strings.NewReader(given))
+		text, err := textGiven(t.Context(), "-", strings.NewReader(given))
 		if err != nil {
 			t.Errorf("%s: %v", form, err)
 			continue
@@ -110,7 +110,7 @@ func TestTextOfALargeTransaction(t *testing.T) {
 			t.Errorf("%s: %v", form, err)
 		}
 	}
-	if _, err := textGiven("-", strings.NewReader(strings.Repeat(" ", maxText+1))); err == nil {
+	if _, err := textGiven(t.Context(), "-", strings.NewReader(strings.Repeat(" ", maxText+1))); err == nil {
 		t.Error("a text without an end was read")
 	}
 }
@@ -179,6 +179,25 @@ func TestRemovesLongPaths(t *testing.T) {
 	if err := r.below(t.Context(), parent); err != nil || r.removed != tree.MaxPage {
 		t.Errorf("removed %d entries: %v", r.removed, err)
 	}
+}
+
+// A write that took effect is no failure, though its session does not close: who takes it for one writes again.
+func TestAWriteIsDoneThoughItsSessionStays(t *testing.T) {
+	startTree(t)
+	var stderr strings.Builder
+	cli := &treeCommands{&cli{
+		target: &target{endpoints: []string{os.Getenv(endpointsVariable)}, timeout: time.Minute},
+		out:    &printer{stderr: &stderr},
+	}}
+	err := cli.writing(t.Context(), func(ctx context.Context, tr *client.Tree) error {
+		_, err := tr.Create(ctx, "/made", nil, client.CreateOptions{})
+		cli.target.timeout = time.Nanosecond // too short for the close
+		return err
+	})
+	if err != nil || !strings.Contains(stderr.String(), "holdfast: close session 0x") {
+		t.Errorf("got %v, and complaints: %s", err, stderr.String())
+	}
+	succeed(t, "get", "/made")
 }
 
 // lines runs a command that goes on until stop. It returns its lines one by one.

@@ -14,7 +14,6 @@ import (
 	"holdfast/client/recipes"
 	"holdfast/cmd/internal/arg"
 	"holdfast/cmd/internal/child"
-	"holdfast/session"
 	"holdfast/tree"
 )
 
@@ -148,6 +147,7 @@ type under struct {
 
 // run opens a session, takes the hold, and runs the program.
 func (u *under) run(ctx context.Context) error {
+	u.out.leaveAside()
 	if err := u.flags.check(); err != nil {
 		return err
 	}
@@ -164,13 +164,8 @@ func (u *under) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = u.holding(ctx, s)
-	closing, cancel := u.target.bounded(context.WithoutCancel(ctx))
-	defer cancel()
-	if failed := s.Close(closing); failed != nil && !errors.Is(failed, session.ErrExpired) {
-		u.out.complain("holdfast: close session %v: %s\n", s.ID(), oneLine(failed))
-	}
-	return err
+	defer closeSession(ctx, u.cli, s)
+	return u.holding(ctx, s)
 }
 
 // holding takes the hold, runs the program and gives the hold up.

@@ -6,30 +6,64 @@
   const live = document.getElementById("live");
   const follows = (content.dataset.follows || "").split(" ").filter(Boolean);
   const shortest = 2000; // ms between two loads of the content
-  const silence = 15000; // ms without an event after which the page says that it is stale
+  const pause = 5000; // ms before the content is asked for again after a failure
+  const silence = 15000; // ms without an event, or with a change that is not shown, after which the page says so
 
-  // What the page says of itself.
-  let heard = Date.now(), failed = "";
-  const tell = () => {
+  // What the page says of itself. It has the content that it should have only when nothing is missed.
+  let heard = Date.now(); // when the node said something last
+  let broken = ""; // what is wrong with the stream, until it says something
+  let failed = ""; // what was wrong with the newest load of the content, until one succeeds
+  let missed = 0; // when the first change came that the content does not show, 0 if it shows all
+  const staleness = () => {
     const quiet = Date.now() - heard;
-    const stale = failed || (quiet > silence ? "The node has said nothing for " + Math.round(quiet / 1000) + " s." : "");
+    if (failed || broken) return failed || broken;
+    if (quiet > silence) return "The node has said nothing for " + Math.round(quiet / 1000) + " s.";
+    if (missed && Date.now() - missed > silence) {
+      return "A change is not shown" + (isBusy() ? " while text is selected." : " yet.");
+    }
+    return "";
+  };
+  const tell = () => {
+    const stale = staleness();
     const text = stale ? "Stale. " + stale : follows.length ? "Live" : "This page does not follow.";
     if (live.textContent !== text) live.textContent = text;
     live.classList.toggle("stale", stale !== "");
   };
 
   // Loading the content anew. What has data-keep stays as it is: a form that somebody fills in, the plots.
-  let loaded = 0, waiting = 0, loading = false;
+  let next = 0, waiting = 0, loading = false; // next is the earliest time of the next load
   const isBusy = () => {
     const s = document.getSelection();
     return s && !s.isCollapsed && content.contains(s.anchorNode);
   };
-  const exchange = (fresh) => {
+  // nameOf is what tells an element that can have the focus apart from others, in this content and in the next: what
+  // follows a link, what a form's control does, what a region is called.
+  const nameOf = (one) => {
+    const form = one.closest("form");
+    const names = ["id", "href", "aria-labelledby", "aria-label"].map((name) => one.getAttribute(name));
+    if (one.id || !form) return names.join("\n");
+    const hidden = [...form.querySelectorAll("input[type=hidden]")].map((input) => input.name + "=" + input.value);
+    const place = [...form.querySelectorAll("input, select, textarea, button")].indexOf(one);
+    return [form.getAttribute("action"), ...hidden, place].join("\n");
+  };
+  // hold notes what has the focus, and returns what gives it back in new content: to the same element, to the one that
+  // has its name, or to the content if there is none. The Tab key would begin at the page's top otherwise.
+  const hold = () => {
     const focused = document.activeElement;
-    const key = focused && content.contains(focused) && !focused.closest("[data-keep]") ?
-      (focused.id ? "#" + CSS.escape(focused.id) : focused.getAttribute("href") ?
-        'a[href="' + CSS.escape(focused.getAttribute("href")) + '"]' : focused.getAttribute("aria-labelledby") ?
-        '[aria-labelledby="' + CSS.escape(focused.getAttribute("aria-labelledby")) + '"]' : "") : "";
+    if (!focused || !content.contains(focused) || focused === content) return () => {};
+    const all = "a[href], button, input, select, textarea, [tabindex], .turns";
+    const named = (name) => [...content.querySelectorAll(all)].filter((one) => nameOf(one) === name);
+    const name = nameOf(focused), nth = named(name).indexOf(focused);
+    const {selectionStart: from = null, selectionEnd: to, selectionDirection: way} = focused;
+    return () => {
+      const same = named(name);
+      const one = focused.isConnected ? focused : nth >= 0 && (same[nth] || same[0]) || content;
+      one.focus({preventScroll: true});
+      if (one === focused && from !== null) one.setSelectionRange(from, to, way);
+    };
+  };
+  const exchange = (fresh) => {
+    const giveBack = hold();
     const kept = new Map(), scrolled = [];
     for (const one of content.querySelectorAll("[data-keep]")) kept.set(one.dataset.keep, one);
     for (const one of content.querySelectorAll(".wide, pre, .turns")) scrolled.push([one.scrollLeft, one.scrollTop]);
@@ -43,30 +77,51 @@
     content.querySelectorAll(".wide, pre, .turns").forEach((one, i) => {
       if (scrolled[i]) [one.scrollLeft, one.scrollTop] = scrolled[i];
     });
-    if (key) content.querySelector(key)?.focus({preventScroll: true});
+    giveBack();
   };
+  // fetched returns what is wrong with the content that it loads, or shows it.
+  const fetched = async () => {
+    try {
+      const answer = await fetch(location.href, {
+        headers: {"Holdfast-Part": "content"}, redirect: "error", signal: AbortSignal.timeout(silence),
+      });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (!answer.ok) {
+        return page.querySelector("[role=alert]")?.textContent || "The node answers " + answer.status + ".";
+      }
+      if (isBusy()) missed ||= Date.now(); // since a moment
+      else exchange(page.body);
+      return "";
+    } catch {
+      return "The node cannot be reached.";
+    }
+  };
+  // A change that comes while a load runs may not be in what the load brings. It stays missed, as one does whose load
+  // fails or finds text selected, until a load succeeds that began after it: no other event may ever come.
   const load = async () => {
     waiting = 0;
-    if (loading || document.hidden || isBusy()) return;
-    loading = true;
-    try {
-      const answer = await fetch(location.href, {headers: {"Holdfast-Part": "content"}, redirect: "error"});
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (answer.ok) {
-        exchange(page.body);
-        failed = "";
-      } else {
-        failed = page.querySelector("[role=alert]")?.textContent || "The node answers " + answer.status + ".";
-      }
-    } catch {
-      failed = "The node cannot be reached.";
+    if (document.hidden) return; // the page loads when it is seen again
+    if (isBusy()) {
+      next = Date.now() + shortest;
+    } else {
+      const before = missed;
+      loading = true;
+      missed = 0;
+      failed = await fetched();
+      if (failed) missed = before;
+      next = Date.now() + (failed ? pause : shortest);
+      loading = false;
     }
-    loaded = Date.now();
-    loading = false;
     tell();
+    wait();
+  };
+  const wait = () => {
+    if (missed && !waiting && !loading) waiting = setTimeout(load, Math.max(0, next - Date.now()));
   };
   const soon = () => {
-    if (follows.length && !waiting) waiting = setTimeout(load, Math.max(0, loaded + shortest - Date.now()));
+    if (!follows.length) return;
+    missed ||= Date.now();
+    wait();
   };
 
   // The stream. A hidden page closes it: browsers have few connections for one host.
@@ -77,7 +132,7 @@
     stream = new EventSource("/ui/events");
     const on = (kind, does) => stream.addEventListener(kind, (e) => {
       heard = Date.now();
-      if (failed === lost) failed = "";
+      broken = "";
       does(e);
       tell();
     });
@@ -92,14 +147,13 @@
       plots?.add(JSON.parse(e.data));
     });
     stream.addEventListener("error", () => {
-      failed = lost; // said with the next second, if the stream does not come back before
+      broken = "The stream of events is broken."; // said with the next second, if the stream does not come back before
       if (stream && stream.readyState === EventSource.CLOSED) { // the browser does not try again by itself
         stream = null;
         setTimeout(() => { if (!document.hidden) open(); }, 3000);
       }
     });
   };
-  const lost = "The stream of events is broken.";
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {
       stream?.close();
@@ -149,6 +203,7 @@
         const axis = {stroke: ink("--quiet"), grid: {stroke: ink("--line"), width: 1}, ticks: {stroke: ink("--line")},
           font: "12px system-ui, sans-serif"};
         const plot = new uPlot({
+          tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"), // as all times of the pages
           width: Math.max(200, figure.clientWidth - 14), height: 150, legend: {show: false}, cursor: {drag: {x: false, y: false}},
           scales: {y: {range: (_, lo, hi) => [0, hi > 0 ? hi * 1.1 : 1]}},
           axes: [axis, {...axis, size: 52, values: (_, v) => v.map(short)}],

@@ -112,7 +112,8 @@ type Options struct {
 	// program gets no SIGTERM.
 	Grace, Margin time.Duration
 	// Say is told, in a sentence, what befalls the program that its user has not asked for. Run calls it from one
-	// goroutine.
+	// goroutine, the one that looks after the hold. So Say must not wait for whoever reads the sentence: otherwise,
+	// for example while the standard error is a full pipe, the program outlives its hold.
 	Say func(string)
 }
 

@@ -128,9 +128,9 @@ func (s *supervisor) look() time.Time {
 	switch do {
 	case terminate:
 		s.lost = true
-		s.Say("the hold is in danger: sending SIGTERM to " + s.Command)
-		s.send(syscall.SIGTERM)
+		s.send(syscall.SIGTERM) // before anything is said: nothing may delay a signal
 		s.send(syscall.SIGCONT) // a stopped program can do nothing about the SIGTERM
+		s.Say("the hold is in danger: sent SIGTERM to " + s.Command)
 	case kill:
 		s.lost, s.killed = true, true
 		s.send(syscall.SIGKILL)

@@ -36,7 +36,13 @@ func runHere(t *testing.T, o Options, args ...string) *run {
 	r := &run{talk: newTalk(t), ended: make(chan outcome, 1)}
 	o.Command, o.Args, o.Env = os.Args[0], args, environment("listener")
 	o.Stdin, o.Stdout, o.Stderr = r.stdin, r.stdout, os.Stderr
-	o.Say = func(what string) { r.said = append(r.said, what) }
+	say := o.Say
+	o.Say = func(what string) {
+		r.said = append(r.said, what)
+		if say != nil {
+			say(what)
+		}
+	}
 	var f Family
 	done := make(chan struct{})
 	go func() {
@@ -213,6 +219,30 @@ func TestTerminatedForGood(t *testing.T) {
 	h.renew(time.Now().Add(time.Hour))
 	if got := <-r.ended; got.Code != 128+9 || !got.Lost {
 		t.Errorf("got %+v, want 137 and lost", got)
+	}
+}
+
+// The program has its signal before anything is said of it: whoever is told may be slow.
+func TestSignalsComeBeforeWords(t *testing.T) {
+	h := forever()
+	saying, proceed := make(chan string), make(chan struct{})
+	r := runHere(t, Options{Hold: h, Grace: time.Minute, Margin: time.Minute, Say: func(what string) {
+		saying <- what
+		<-proceed
+	}})
+	r.ready()
+	h.renew(time.Now().Add(90 * time.Second))
+	syscall.Kill(os.Getpid(), syscall.SIGCONT) // anything makes Run look
+	what := <-saying
+	for r.hear() != "TERM" {
+	}
+	if !strings.Contains(what, "SIGTERM") {
+		t.Errorf("got %q, want that SIGTERM was sent", what)
+	}
+	r.say("exit 0")
+	close(proceed)
+	if got := <-r.ended; got.Code != 0 || !got.Lost {
+		t.Errorf("got %+v, want 0 and lost", got)
 	}
 }
 

@@ -42,6 +42,8 @@ type Children struct {
 // Source reads the tree to copy. Paths are relative to its chroot. found is false where there is no such entry. Errors
 // that are a [*RefusalError] are of one entry, all others end the copy. Safe for concurrent use.
 type Source interface {
+	// Sync returns once reads show all that was written before it was called. Each walk begins with it.
+	Sync(ctx context.Context) error
 	Node(ctx context.Context, path string) (n Node, found bool, err error)
 	Children(ctx context.Context, path string) (c Children, found bool, err error)
 }

@@ -48,6 +48,12 @@ func (s *source) read(path string) (migrate.Node, bool, error) {
 	return n, is, s.refused[path]
 }
 
+// Sync implements [migrate.Source].
+func (s *source) Sync(context.Context) error {
+	_, _, err := s.read(tree.Root)
+	return err
+}
+
 // Node implements [migrate.Source].
 func (s *source) Node(_ context.Context, path string) (migrate.Node, bool, error) {
 	return s.read(path)

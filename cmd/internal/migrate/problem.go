@@ -18,7 +18,7 @@ const (
 	Refused Kind = "refused"
 	// Different is an entry that a comparison found to differ, or missing.
 	Different Kind = "different"
-	// Extra is an entry that the source does not have.
+	// Extra is an entry that lasts and that the source does not have.
 	Extra Kind = "extra"
 )
 

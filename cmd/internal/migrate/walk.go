@@ -26,8 +26,11 @@ type directory struct {
 	left atomic.Int64
 }
 
-// walk copies or compares the entry at the root, and all below it.
+// walk copies or compares the entry at the root, and all below it. It sees all that was written at the source before.
 func (r *run) walk(ctx context.Context) error {
+	if err := r.from.Sync(ctx); err != nil {
+		return err
+	}
 	n, found, err := r.from.Node(ctx, tree.Root)
 	if err == nil && !found {
 		err = fmt.Errorf("%s: the source has no such entry", tree.Root)
@@ -135,22 +138,19 @@ func (r *run) finish(ctx context.Context, d *directory) error {
 	return nil
 }
 
-// extras looks for children that the source does not have, or has as ephemerals.
+// extras looks below an entry for those that last and that the source does not have, or has as ephemerals.
 func (r *run) extras(ctx context.Context, d *directory) error {
 	for after, more := "", true; more; {
 		page, err := r.page(ctx, d.path, after)
 		if isRefused(err, tree.NoNode) {
-			return nil // a comparison has told that of the entry itself
+			return nil // a comparison has told that of the entry itself, or it has ended by itself
 		}
 		if err != nil {
 			return err
 		}
 		for _, child := range page.Children {
 			after = child.Name
-			if !r.isExtra(d, child) {
-				continue
-			}
-			if err := r.extra(ctx, tree.Join(d.path, child.Name)); err != nil {
+			if err := r.besides(ctx, d, child); err != nil {
 				return err
 			}
 		}
@@ -166,12 +166,23 @@ func (r *run) page(ctx context.Context, path, after string) (client.Children, er
 	return r.to.ListPage(ctx, path, client.Listing{After: after, PageSize: tree.MaxPage, WithStat: true})
 }
 
-// isExtra reports whether only the target has a child that lasts.
-func (r *run) isExtra(d *directory, child tree.Child) bool {
+// besides looks at a child of the target. One that ends by itself is no extra, but it does not end before what lasts
+// below it, which is looked for too. Each directory on the way down holds one page of names.
+func (r *run) besides(ctx context.Context, d *directory, child tree.Child) error {
+	path := tree.Join(d.path, child.Name)
 	at, is := slices.BinarySearch(d.names, child.Name)
-	wanted := is && d.kept[at]
-	lasts := child.Hidden || child.Stat.Kind == tree.Persistent
-	return lasts && !wanted && !isReserved(r.to.Root(), tree.Join(d.path, child.Name))
+	switch wanted := is && d.kept[at]; {
+	case wanted || isReserved(r.to.Root(), path):
+		return nil
+	case child.Hidden || child.Stat.Kind == tree.Persistent:
+		return r.extra(ctx, path)
+	case child.Stat.Children == 0:
+		return nil
+	}
+	if err := r.extras(ctx, &directory{path: path}); err != nil {
+		return r.refused(path, err)
+	}
+	return nil
 }
 
 // extra notes an entry that only the target has, or deletes it with all below it.

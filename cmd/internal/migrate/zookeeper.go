@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -26,6 +27,8 @@ type ZooKeeper struct {
 	link     *link
 	chroot   string
 	patience time.Duration
+	// synced is the newest session that is known to have made a sync, 0 for none.
+	synced atomic.Int64
 }
 
 // Ensemble is a ZooKeeper, and how to reach it.
@@ -77,6 +80,39 @@ func (silent) Printf(string, ...any) {}
 
 // Close ends the session.
 func (z *ZooKeeper) Close() { z.conn.Close() }
+
+// Sync implements [Source]. The server that serves the session may lag behind its leader, or be cut off from it without
+// knowing (syncLimit). It answers a sync once it has all that the leader had committed.
+func (z *ZooKeeper) Sync(ctx context.Context) error {
+	return z.failed(ctx, "sync", tree.Root, z.again(ctx, z.sync))
+}
+
+// sync makes a sync. The session may have ended before that, or end now: it is the one from before that is noted.
+func (z *ZooKeeper) sync() error {
+	session := z.conn.SessionID()
+	_, err := z.conn.Sync(z.full(tree.Root))
+	if err == nil {
+		z.synced.Store(session)
+	}
+	return err
+}
+
+// fresh makes a call until its answer is of a session that has made a sync. One is enough for a session: no server
+// resumes a session that has seen more than the server has. A new session has seen nothing yet.
+func (z *ZooKeeper) fresh(f func() error) error {
+	for {
+		err := f()
+		if isAway(err) {
+			return err
+		}
+		if session := z.conn.SessionID(); session != 0 && session == z.synced.Load() {
+			return err
+		}
+		if err := z.sync(); err != nil {
+			return err
+		}
+	}
+}
 
 // Node implements [Source].
 func (z *ZooKeeper) Node(ctx context.Context, path string) (n Node, found bool, err error) {
@@ -154,22 +190,35 @@ func aclOf(list []zk.ACL) (tree.ACL, error) {
 
 // call makes a call about a path, again while the connection is away.
 func (z *ZooKeeper) call(ctx context.Context, path string, f func(path string) error) (found bool, err error) {
-	full := z.chroot + path
-	if z.chroot != "" && path == tree.Root {
-		full = z.chroot
-	}
-	switch err := z.again(ctx, func() error { return f(full) }); {
-	case err == nil:
-		return true, nil
+	full := z.full(path)
+	switch err := z.again(ctx, func() error { return z.fresh(func() error { return f(full) }) }); {
 	case errors.Is(err, zk.ErrNoNode):
 		return false, nil
 	case errors.Is(err, zk.ErrNoAuth):
 		return false, &RefusalError{Field: "entry", Why: "the source does not let it be read: give --source-auth"}
-	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
 	default:
-		return false, fmt.Errorf("read %s at the source: %w", full, err)
+		return err == nil, z.failed(ctx, "read", path, err)
 	}
+}
+
+// failed says what was done when a call failed; nil if it did not.
+func (z *ZooKeeper) failed(ctx context.Context, verb, path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return fmt.Errorf("%s %s at the source: %w", verb, z.full(path), err)
+	}
+}
+
+// full returns the path in the source's tree.
+func (z *ZooKeeper) full(path string) string {
+	if z.chroot != "" && path == tree.Root {
+		return z.chroot
+	}
+	return z.chroot + path
 }
 
 // again makes a call until it has an answer, or the connection has been away for too long, or is so for a reason that

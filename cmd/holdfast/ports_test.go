@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"syscall"
+	"testing"
+)
+
+// closedPort returns an address at which nobody listens until the test ends: a socket that does not listen has it, so
+// that no other process is given it either.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	s, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(s) })
+	if err = syscall.Bind(s, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+}
+
+// freePorts returns different addresses at which a test can listen, below the ports that the system gives out itself.
+func freePorts(t *testing.T, count int) (addresses []string) {
+	t.Helper()
+	for range 100 * count {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.N(10_000)))
+		if err != nil {
+			continue
+		}
+		defer l.Close() // at the end, so that each is a different one
+		if addresses = append(addresses, l.Addr().String()); len(addresses) == count {
+			return addresses
+		}
+	}
+	t.Fatal("there are no free ports")
+	return nil
+}

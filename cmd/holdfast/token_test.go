@@ -1,0 +1,34 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A file may hold the whole output of a command that prints a token, in each form.
+func TestTokensInOutputs(t *testing.T) {
+	startNode(t)
+	_, table, _ := execute(t, "", "session", "open")
+	_, object, _ := execute(t, "", "session", "open", "-o", "json")
+	file := filepath.Join(t.TempDir(), "token")
+	line := `{"id":"0x0100000000010007","token":"` + tokenText + `","timeout_ms":10000,"owner":1}` + "\n"
+	for _, text := range []string{
+		table, object, tokenText, tokenText + "\n", line,
+		line + strings.Repeat(`{"time":"2026-01-01T00:00:00Z","event":"connected"}`+"\n", 200),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, stderr := execute(t, "", "session", "touch", "--token-file", file); code != exitDone {
+			t.Errorf("%.300s: exit code %d, %s", text, code, stderr)
+		}
+	}
+	for _, text := range []string{`{"id":"0x0100000000010007"}`, `{"token":"` + tokenText, `{"token":1}`, "{}", ""} {
+		code, _, stderr := execute(t, text, "session", "touch", "--token", "-")
+		if code != exitUsage || strings.Contains(stderr, "ab00000") {
+			t.Errorf("%s: exit code %d, %s", text, code, stderr)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package console
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/client"
+	"holdfast/session"
+	"holdfast/test/bubble"
+)
+
+// pipes is a listener of connections inside of the test.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr {
+	return &net.TCPAddr{}
+}
+
+// slow is a connection over a link that moves 32 KB a second.
+type slow struct{ net.Conn }
+
+func (s slow) Read(b []byte) (int, error) {
+	time.Sleep(time.Second)
+	return io.ReadFull(s.Conn, b[:min(len(b), 32<<10)])
+}
+
+// graveyardOf reads pages of certificates, all of them full.
+func graveyardOf(pages int) readDeaths {
+	return func(_ context.Context, o client.DeathOptions) (client.DeathPage, error) {
+		at, _ := strconv.Atoi(o.PageToken)
+		p := client.DeathPage{Certificates: make([]session.Certificate, o.PageSize)}
+		for i := range p.Certificates {
+			p.Certificates[i] = session.Certificate{
+				ID: session.ID(at*o.PageSize + i + 1), Cause: session.CauseClosed, Owner: 1, LastTouchAge: -1,
+			}
+		}
+		if at+1 < pages {
+			p.Next = strconv.Itoa(at + 1)
+		}
+		return p, nil
+	}
+}
+
+// exportOver has a server with the bounds of the node's export certificates, and does something with the browser's end
+// of the connection. It returns how long the export took.
+func exportOver(t *testing.T, read readDeaths, browse func(net.Conn)) time.Duration {
+	t.Helper()
+	c := New(alone(func() {}))
+	defer c.callers.close()
+	began, took := time.Now(), make(chan time.Duration, 1)
+	const bound = 10 * time.Second
+	server := &http.Server{ReadTimeout: bound, WriteTimeout: bound, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			defer func() { took <- time.Since(began) }()
+			c.export(r.Context(), w, r, &exported{form: deathsJSON, read: read})
+		})}
+	l := &pipes{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	far, near := net.Pipe()
+	l.conns <- far
+	if _, err := io.WriteString(near, "GET / HTTP/1.1\r\nHost: n1\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	browse(near)
+	d := <-took
+	if err := errors.Join(near.Close(), server.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+	return d
+}
+
+// An export goes on for as long as its reader takes it, though the HTTP port gives an answer 10 s: that has time for a
+// part of the 100,000 certificates alone. A reader that takes nothing ends it.
+func TestExportsOverSlowLinks(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const pages = 4
+		took := exportOver(t, graveyardOf(pages), func(near net.Conn) {
+			answer, err := http.ReadResponse(bufio.NewReaderSize(slow{near}, 32<<10), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(answer.Body)
+			if n := bytes.Count(body, []byte("\n")); err != nil || n != pages*session.MaxPage {
+				t.Errorf("the file has %d certificates of %d, %v", n, pages*session.MaxPage, err)
+			}
+		})
+		if took < 20*time.Second {
+			t.Errorf("the export took %v: too little to prove anything", took)
+		}
+		if took = exportOver(t, graveyardOf(pages), func(net.Conn) {}); took != exportWrite {
+			t.Errorf("a reader that takes nothing holds the export for %v, want %v", took, exportWrite)
+		}
+	})
+}
+
+// An export that cannot begin is answered with a status and the reason. One that cannot go on breaks the connection:
+// a file that ends early must not look whole.
+func TestExportsSayWhy(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := New(alone(func() {}))
+		defer c.callers.close()
+		export := func(pages int) (w *httptest.ResponseRecorder, broken any) {
+			whole := graveyardOf(pages + 1)
+			read := func(ctx context.Context, o client.DeathOptions) (client.DeathPage, error) {
+				if o.PageToken == strconv.Itoa(pages) || pages == 0 {
+					return client.DeathPage{}, fmt.Errorf("list deaths: %w", session.ErrNoLeader)
+				}
+				return whole(ctx, o)
+			}
+			w = httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, "/ui/deaths.csv", nil)
+			defer func() { broken = recover() }()
+			c.export(r.Context(), w, r, &exported{form: deathsCSV, read: read})
+			return w, nil
+		}
+		w, broken := export(0)
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), session.ErrNoLeader.Error()) ||
+			w.Header().Get("Content-Disposition") != "" || broken != nil {
+			t.Errorf("without a leader: %d %v, broken by %v: %s", w.Code, w.Header(), broken, w.Body)
+		}
+		w, broken = export(2)
+		if w.Code != http.StatusOK || broken != http.ErrAbortHandler { //nolint:errorlint // it is a value of recover
+			t.Errorf("an export that ends early: %d, broken by %v", w.Code, broken)
+		}
+	})
+}
+
+// What is not known is an empty cell: 0 would say that the session was touched as it ended. Certificates say whether
+// their session was local.
+func TestDeathsCSV(t *testing.T) {
+	for age, want := range map[time.Duration]string{
+		-1: "", -time.Millisecond: "", 0: "0", 1500 * time.Millisecond: "1500",
+	} {
+		w := httptest.NewRecorder()
+		out := deathsCSV(w, "local")
+		if err := out.write([]session.Certificate{{ID: 1, Cause: session.CauseExpired, LastTouchAge: age}}); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(w.Body).ReadAll()
+		if err != nil || len(rows) != 2 {
+			t.Fatalf("rows %q, %v", rows, err)
+		}
+		cells := make(map[string]string)
+		for i, name := range rows[0] {
+			cells[name] = rows[1][i]
+		}
+		if cells["last_touch_ms_before"] != want || cells["timeout_ms"] != "" || cells["late_ms"] != "" ||
+			cells["scope"] != "local" {
+			t.Errorf("a last touch %v before: %q", age, cells)
+		}
+	}
+}
+
+// The ends of local sessions are asked for as those of global ones.
+func TestGravesHaveAScope(t *testing.T) {
+	for scope, want := range map[string]bool{"": false, "global": false, "local": true} {
+		r := httptest.NewRequest(http.MethodGet, "/ui/deaths?"+url.Values{"scope": {scope}}.Encode(), nil)
+		o, g, err := graves(&request{Request: r})
+		if err != nil || o.Local != want || g.Scope != scope {
+			t.Errorf("scope %q: local %v, shown %q, %v", scope, o.Local, g.Scope, err)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/ui/deaths?scope=old", nil)
+	if _, _, err := graves(&request{Request: r}); err == nil || !strings.Contains(err.Error(), "scope: must be") {
+		t.Errorf("scope old: %v", err)
+	}
+}
