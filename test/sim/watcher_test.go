@@ -190,9 +190,14 @@ func (p *spell) begin(ctx context.Context) {
 	p.running.Go(func() { p.x.hear(ctx, p.t, l, spec) })
 }
 
-// hear records what a lasting watch is told until ctx ends.
+// hear records what a lasting watch is told until ctx ends. A watch ends with its context, whatever is unread. But what
+// its client was told by the end of ctx is judged, so the watch ends a moment later: in the time of a bubble that is
+// when the reader, who makes no pauses any more, waits for more.
 func (x *watcher) hear(ctx context.Context, t *client.Tree, l *lasting, spec tree.WatchSpec) {
-	for e, err := range t.Watch(ctx, spec.Path, spec.Kind) {
+	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Millisecond, cancel) })()
+	for e, err := range t.Watch(watching, spec.Path, spec.Kind) {
 		told := &history.Watched{Name: l.name, Stamp: e.Stamp}
 		event := history.Event{Kind: history.WatchHeard, Who: x.name, Watched: told}
 		switch {

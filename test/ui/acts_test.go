@@ -102,6 +102,26 @@ func TestActs(t *testing.T) {
 	}
 }
 
+// Data that begins with an empty line is shown with it, and written back with it.
+func TestAnEditKeepsTheFirstLine(t *testing.T) {
+	c := begin(t, nil)
+	alive, _ := inhabit(t, c)
+	b, ctx := open(t, c.configs[0].Listen.HTTP), t.Context()
+	const data = "\nabc\n"
+	if _, err := alive.Tree().Set(ctx, "/config", []byte(data), client.AnyVersion()); err != nil {
+		t.Fatal(err)
+	}
+	b.visit(c.url(0, "tree?path=/config"))
+	b.until(fmt.Sprintf(`document.querySelector("pre").textContent === %q`, data))
+	b.press("Set…")
+	b.shows("Replace the data of /config by 5 bytes?")
+	b.press("Yes, do it")
+	b.shows("/config has its new data.")
+	if got, err := c.client.Tree().Get(ctx, "/config"); err != nil || string(got.Data) != data {
+		t.Errorf("after the set: %q, %v, want %q", got.Data, err, data)
+	}
+}
+
 // A write that somebody else was faster than is refused, and the page says so.
 func TestAnEditThatIsTooLate(t *testing.T) {
 	c := begin(t, nil)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -169,6 +170,16 @@ func (b *browser) text() string { return value[string](b, "document.body.innerTe
 func (b *browser) visit(url string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(url))
+}
+
+// before has a script run in each page before the page's own.
+func (b *browser) before(script string) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	if err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // press clicks the button with a text and waits for the next page.

@@ -44,8 +44,9 @@ func begin(t testing.TB, change func(c *config.Config)) *cluster {
 	c := &cluster{}
 	c.t, _ = t.(*testing.T)
 	var peers []config.Peer
+	at := free(t, 4*3)
 	for i := range 3 {
-		peers = append(peers, config.Peer{Node: session.Node(i + 1), Client: free(t), Raft: free(t), Peer: free(t)})
+		peers = append(peers, config.Peer{Node: session.Node(i + 1), Client: at[4*i], Raft: at[4*i+1], Peer: at[4*i+2]})
 	}
 	dir := t.TempDir()
 	log, err := os.Create(filepath.Join(t.ArtifactDir(), "nodes.log"))
@@ -54,10 +55,10 @@ func begin(t testing.TB, change func(c *config.Config)) *cluster {
 	}
 	t.Cleanup(func() { log.Close() }) //nolint:errcheck // what is missing at its end helps nobody
 	c.log = log
-	for _, p := range peers {
+	for i, p := range peers {
 		cfg := config.Default()
 		cfg.Node, cfg.Peers, cfg.DataDir = p.Node, peers, filepath.Join(dir, fmt.Sprint(p.Node))
-		cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = p.Client, p.Raft, p.Peer, free(t)
+		cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = p.Client, p.Raft, p.Peer, at[4*i+3]
 		if change != nil {
 			change(&cfg)
 		}
@@ -148,15 +149,19 @@ func (c *cluster) leader(t testing.TB) int {
 	return -1
 }
 
-// free returns an address that nobody listens on.
-func free(t testing.TB) string {
+// free returns different addresses that nobody listens on.
+func free(t testing.TB, count int) []string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	addresses := make([]string, count)
+	for i := range addresses {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() //nolint:errcheck // it ends with all others: one that has ended may be given again
+		addresses[i] = l.Addr().String()
 	}
-	defer l.Close() //nolint:errcheck // it has done its work
-	return l.Addr().String()
+	return addresses
 }
 
 // cutter is TCP that can be cut: connections to other nodes end, and new ones are refused, in both directions.

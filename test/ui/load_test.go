@@ -2,11 +2,13 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"html"
 	"io"
 	"net/http"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,50 +82,33 @@ func TestTenThousandSessions(t *testing.T) {
 }
 
 // BenchmarkOpenConsoles is what 200 open overviews cost the process of three nodes: their streams, and their content
-// loaded anew with each sample. It reports the share of one core, less what the nodes cost without them.
+// loaded anew with each sample. Each is a browser with connections of its own, as on a desk of its own. They are 200
+// people, whom the node tells apart, or 200 pages of one. It reports the share of one core and the memory, less what the
+// nodes take without them, and with what the browsers' side takes, and fails if a stream breaks or a load does.
 func BenchmarkOpenConsoles(b *testing.B) {
+	for _, people := range []int{1, consoles} {
+		b.Run(fmt.Sprintf("people=%d", people), func(b *testing.B) { openConsoles(b, people) })
+	}
+}
+
+// consoles is how many pages are open in BenchmarkOpenConsoles.
+const consoles = 200
+
+func openConsoles(b *testing.B, people int) {
 	c := begin(b, nil)
-	const consoles, span = 200, 30 * time.Second
+	const span = 30 * time.Second
 	used(10 * time.Second) // the cluster settles
-	idle := used(span)
+	idle, idleMemory := used(span), memory()
 	ctx, cancel := context.WithCancel(b.Context())
 	var open sync.WaitGroup
 	var loads atomic.Int64
-	browsers := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: consoles, MaxConnsPerHost: 300}}
-	get := func(page string, part bool) (*http.Response, error) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url(0, page), nil)
-		if err != nil {
-			return nil, err
-		}
-		if part {
-			r.Header.Set("Holdfast-Part", "content")
-		}
-		return browsers.Do(r)
-	}
-	for range consoles {
+	for i := range consoles {
+		one := &desk{cluster: c, person: i % people}
 		open.Go(func() {
-			stream, err := get("events", false)
-			if err != nil {
-				b.Error(err)
-				return
+			if err := one.watch(ctx, &loads); ctx.Err() == nil {
+				b.Errorf("console %d: %v", i, err)
 			}
-			defer stream.Body.Close() //nolint:errcheck // it ends with the benchmark
-			buffer := make([]byte, 4096)
-			for {
-				if _, err := stream.Body.Read(buffer); err != nil {
-					return
-				}
-				content, err := get("", true)
-				if err != nil {
-					return
-				}
-				if content.StatusCode != http.StatusOK {
-					b.Errorf("the overview answers %s", content.Status)
-				}
-				loads.Add(1)
-				_, _ = io.Copy(io.Discard, content.Body)
-				_ = content.Body.Close()
-			}
+			one.browser.CloseIdleConnections()
 		})
 	}
 	used(5 * time.Second)
@@ -132,9 +117,67 @@ func BenchmarkOpenConsoles(b *testing.B) {
 		b.ReportMetric(100*(used(span)-idle), "%core")
 		b.ReportMetric(100*idle, "%core-idle")
 		b.ReportMetric(float64(loads.Load()-before)/span.Seconds(), "loads/s")
+		b.ReportMetric((memory()-idleMemory)/(1<<20), "MB")
 	}
 	cancel()
 	open.Wait()
+}
+
+// desk is a browser with the overview open.
+type desk struct {
+	*cluster
+	person  int
+	browser http.Client
+}
+
+// watch loads the content anew with each event, and returns why it ends.
+func (d *desk) watch(ctx context.Context, loads *atomic.Int64) error {
+	d.browser.Transport = &http.Transport{}
+	stream, err := d.get(ctx, "events", false)
+	if err != nil {
+		return err
+	}
+	defer stream.Body.Close() //nolint:errcheck // it ends with the benchmark
+	buffer := make([]byte, 4096)
+	for {
+		if _, err := stream.Body.Read(buffer); err != nil {
+			return fmt.Errorf("the stream: %w", err)
+		}
+		content, err := d.get(ctx, "", true)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, content.Body)
+		if err = errors.Join(err, content.Body.Close()); err != nil {
+			return fmt.Errorf("the overview: %w", err)
+		}
+		loads.Add(1)
+	}
+}
+
+func (d *desk) get(ctx context.Context, page string, part bool) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url(0, page), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", fmt.Sprintf("Bearer person-%d", d.person))
+	if part {
+		r.Header.Set("Holdfast-Part", "content")
+	}
+	answer, err := d.browser.Do(r)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		_ = answer.Body.Close() // the status says it
+		err = fmt.Errorf("%s answers %s", r.URL, answer.Status)
+	}
+	return answer, err
+}
+
+// memory returns how many bytes this process uses for objects and stacks.
+func memory() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc + m.StackInuse)
 }
 
 // used returns how many cores this process uses over a time.

@@ -40,11 +40,12 @@ func TestMembers(t *testing.T) {
 	c := begin(t, nil)
 	c.connect(t)
 	fourth := config.Default()
-	place := config.Peer{Node: 4, Client: free(t), Raft: free(t), Peer: free(t)}
+	at := free(t, 4)
+	place := config.Peer{Node: 4, Client: at[0], Raft: at[1], Peer: at[2]}
 	fourth.Node, fourth.Peers = 4, append(slices.Clone(c.configs[0].Peers), place)
 	fourth.DataDir = filepath.Join(t.TempDir(), "4")
 	fourth.Listen.Client, fourth.Listen.Raft, fourth.Listen.Peer = place.Client, place.Raft, place.Peer
-	fourth.Listen.HTTP = free(t)
+	fourth.Listen.HTTP = at[3]
 	c.run(t, fourth)
 
 	b := open(t, c.configs[0].Listen.HTTP)

@@ -126,6 +126,7 @@ func TestPages(t *testing.T) {
 		{"tree?path=no", "path"},
 		{"tree?path=/none", "/none"},
 		{"deaths?cause=old", "cause: must be"},
+		{"deaths?scope=old", "scope: must be global or local"},
 		{"nothing", "There is no such page"},
 	} {
 		b.expect("Failed to load resource")
@@ -207,4 +208,33 @@ func TestKeyboard(t *testing.T) {
 	}
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.shows("Why it is alive")
+	// Other pages load anew every 5 s. Whatever has the focus has it afterwards, and the Tab key goes on from there.
+	keeps := func(page, one string, meanwhile func()) {
+		t.Helper()
+		b.visit(c.url(0, page))
+		b.until("!!" + one)
+		value[bool](b, one+`.focus(), document.querySelector("main h1").marked = true`)
+		meanwhile()
+		b.until(`!document.querySelector("main h1").marked`)
+		if !value[bool](b, `document.activeElement === `+one) {
+			t.Errorf("%s: %s has lost the focus to %s", page, one, value[string](b, "document.activeElement.outerHTML"))
+		}
+	}
+	nothing := func() {}
+	keeps("", `document.querySelector("[role=region][aria-labelledby=nodes]")`, nothing)
+	keeps("sessions", `document.querySelector("[role=region][aria-label=Sessions]")`, nothing)
+	keeps("members", `document.querySelector('form[action="/ui/members/3/drain"] button')`, nothing)
+	b.do(chromedp.KeyEvent(kb.Tab))
+	if next := value[string](b, "document.activeElement.textContent"); !strings.Contains(next, "node 3") {
+		t.Errorf("after the button that drains node 3 the Tab key leads to %q", next)
+	}
+	const host = `document.querySelector("[data-keep=add] [name=host]")`
+	keeps("members", host, func() {
+		b.do(chromedp.KeyEvent("ab"))
+		value[bool](b, host+`.setSelectionRange(1, 1), true`)
+	})
+	b.do(chromedp.KeyEvent("x"))
+	if text := value[string](b, host+".value"); text != "axb" {
+		t.Errorf("a field that somebody fills in has %q, want %q", text, "axb")
+	}
 }

@@ -88,7 +88,7 @@ func TestCertificates(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca.PEM())
-	ask := func(by *certs.CA, who, method, page string, form url.Values) (int, string, error) {
+	ask := func(by *certs.CA, who, method string, at int, page string, form url.Values) (int, string, error) {
 		cfg := &tls.Config{RootCAs: roots}
 		if who != "" {
 			f := by.Client(config.Default().ClusterID, who)
@@ -100,7 +100,7 @@ func TestCertificates(t *testing.T) {
 		}
 		browser := &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}}
 		defer browser.CloseIdleConnections()
-		r, err := http.NewRequestWithContext(t.Context(), method, c.url(0, page), strings.NewReader(form.Encode()))
+		r, err := http.NewRequestWithContext(t.Context(), method, c.url(at, page), strings.NewReader(form.Encode()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,15 +128,26 @@ func TestCertificates(t *testing.T) {
 		{"nobody", "GET", "", nil, 401, "does not take the token or certificate"},
 		{"otto", "POST", of + "/kill", kill, 200, "has ended"},
 	} {
-		code, shown, err := ask(ca, tt.who, tt.method, tt.page, tt.form)
+		code, shown, err := ask(ca, tt.who, tt.method, 0, tt.page, tt.form)
 		if err != nil || code != tt.code || !strings.Contains(shown, tt.shows) {
 			t.Errorf("%s %s by %q: %d, %v, want %d with %q:\n%s", tt.method, tt.page, tt.who, code, err, tt.code, tt.shows, shown)
 		}
 	}
-	if code, _, err := ask(ca, "", "GET", "", nil); err == nil {
+	for at := range c.nodes { // one of them leads, and does not say so at the others, which know it
+		for begun := time.Now(); ; {
+			_, shown, err := ask(ca, "anna", "GET", at, "", nil)
+			if err == nil && !strings.Contains(shown, "No leader is known: nothing is written") {
+				break
+			}
+			if time.Since(begun) > waitBound {
+				t.Fatalf("the overview of node %d: %v\n%s", at+1, err, shown)
+			}
+		}
+	}
+	if code, _, err := ask(ca, "", "GET", 0, "", nil); err == nil {
 		t.Errorf("without a certificate: %d", code)
 	}
-	if code, _, err := ask(foreign, "otto", "GET", "", nil); err == nil {
+	if code, _, err := ask(foreign, "otto", "GET", 0, "", nil); err == nil {
 		t.Errorf("with a certificate of another CA: %d", code)
 	}
 	if f, err := cl.Get(t.Context(), s.ID()); err != nil || f.Certificate == nil ||

@@ -2,11 +2,15 @@ package whole_test
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast/node/config"
+	"holdfast/session"
 	"holdfast/test/bubble"
 )
 
@@ -40,5 +44,47 @@ func TestANodeThatJoinsWaitsForAnOperator(t *testing.T) {
 		if s, err := f.nodes[lone].Status(context.Background()); err != nil || f.nodes[lone].Leads() || s.Ready {
 			t.Errorf("without other peers it leads a cluster of its own: %v, %v", f.nodes[lone].Leads(), err)
 		}
+	})
+}
+
+// A member that was added at run time and has lost its data directory is not taken in again on another one. The node
+// says so, and does not send its operator to a command that would change nothing; the command says so too (J2, J3).
+func TestAnAddedNodeThatHasLostItsDirectory(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := simulated(t, 3)
+		defer f.end()
+		cl := f.operator(0, 1, 2)
+		defer cl.Close()
+		f.configure = func(i int, c *config.Config) { c.Raft.Join = i > 2 }
+		i := f.observer(cl)
+		says := func(want string) {
+			t.Helper()
+			var said string
+			for range 600 {
+				s, err := f.nodes[i].Status(context.Background())
+				if err != nil || s.Ready {
+					t.Fatalf("ready: %v, %v", s.Ready, err)
+				}
+				if said = s.NotReadyBecause; strings.Contains(said, want) {
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			t.Fatalf("the node says %q, want %q", said, want)
+		}
+		f.die(i)
+		if err := os.RemoveAll(filepath.Join(f.dir, fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+		f.nodes[i] = f.start(i)
+		says("node 4 is a member on another data directory")
+		if err := cl.AddMember(t.Context(), f.place(i), false); !refusedFor(err, session.MemberKnown) {
+			t.Errorf("it was added again: %v", err)
+		}
+		if err := cl.RemoveMember(t.Context(), f.peers[i].Node); err != nil {
+			t.Fatal(err)
+		}
+		f.awaitMember(cl, i, "its removal", gone)
+		says("node 4 was removed from the cluster for good")
 	})
 }

@@ -3,10 +3,12 @@ package whole_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"holdfast/client"
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -177,4 +179,62 @@ func diesAfter(t *testing.T, of midChange, after time.Duration) {
 		t.Errorf("the session: %v", err)
 	}
 	t.Logf("the change that was begun: %v", begun)
+}
+
+// The settings of a node that was removed count no more: otherwise every other node would warn of them, and an alert
+// would be on, until each of them is restarted.
+func TestSettingsOfARemovedNode(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := simulated(t, 3)
+		defer f.end()
+		cl := f.operator(0, 1, 2)
+		defer cl.Close()
+		f.configure = func(_ int, c *config.Config) { c.Raft.StallLimit += time.Second }
+		i := f.observer(cl)
+		warned := func() (nodes int) {
+			for _, n := range f.nodes[:3] {
+				s, err := n.Status(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(s.Warning, "settings differ") {
+					nodes++
+				}
+			}
+			return nodes
+		}
+		for end := time.Now().Add(time.Minute); warned() < 3; time.Sleep(time.Second) {
+			if time.Now().After(end) {
+				t.Fatalf("%d nodes warn of the settings of a member, want 3", warned())
+			}
+		}
+		f.removed(cl, i)
+		time.Sleep(time.Minute)
+		if got := warned(); got != 0 {
+			t.Errorf("%d nodes warn of the settings of a node that was removed", got)
+		}
+	})
+}
+
+// A dead node that is to be removed is not waited for as long as one with clients: after a few looks without an answer
+// it is gone (J3). An operator who allows hours for drains does not wait for hours.
+func TestJ3ADeadNodeIsNotWaitedFor(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := simulated(t, 3)
+		defer f.end()
+		f.configure = func(_ int, c *config.Config) { c.Clients.DrainTimeout = time.Hour }
+		for i := range 3 {
+			f.die(i)
+			f.nodes[i] = f.start(i)
+		}
+		dead := (f.leader() + 1) % 3
+		f.die(dead)
+		f.nodes[dead].ended <- nil // end waits for every node
+		cl := f.operator((dead+1)%3, (dead+2)%3)
+		defer cl.Close()
+		f.within("the removal of a dead node", time.Minute, func(ctx context.Context) error {
+			return cl.RemoveMember(ctx, f.peers[dead].Node)
+		})
+		f.awaitMember(cl, dead, "its removal", gone)
+	})
 }

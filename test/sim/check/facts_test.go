@@ -58,6 +58,18 @@ func TestCreditForStalls(t *testing.T) {
 			t.Errorf("credit from %v till %v is %v, want %v", c.from, c.till, got, c.want)
 		}
 	}
+	for _, c := range []struct{ heard, want time.Duration }{
+		{15 * second, at(20.125)},
+		{21 * second, at(26.125)},
+		{at(22.1), at(27.125) - 1}, // if it was the moment before 22, when both stalls count
+		{at(23), at(27.125) - 1},
+		{at(24.1), at(27.125) - 1},
+		{at(30), at(30)},
+	} {
+		if got := n.spared(1, c.heard, 40*second); got != c.want {
+			t.Errorf("the silence of a session heard up to %v counts from %v, want %v", c.heard, got, c.want)
+		}
+	}
 	if got := n.credit(2, 0, minute); got != 0 {
 		t.Errorf("credit of a node that never stalled is %v, want 0", got)
 	}

@@ -75,7 +75,7 @@ func (c late) lateInTerm(l *life) {
 	}
 	voice = c.served(l, made, first.At, voice)
 	from, name, lost := c.situation(t, made.Node, voice, first.At, l.timeout)
-	by := from + l.extension() + c.credit(made.Node, from, first.At) + c.bounds.ExpiryInterval +
+	by := c.silence(made.Node, from, voice, first.At) + l.extension() + c.bounds.ExpiryInterval +
 		t.slowest(made.Node, from, first.At) + c.bounds.Commit
 	if late := c.kept(l, t, made.Node, first.At); late > by {
 		by, name = late, "kept"
@@ -202,6 +202,15 @@ func (c late) heardInTime(t *term, owner session.Node, lost bool, from, till tim
 	}
 	slices.Sort(own)
 	return steady(own, from, till, gap)
+}
+
+// silence returns the moment at which the silence of a session begins to count that counts from a moment on. If that is
+// the voice, the moment is no more than a bound of when the owner heard the session last.
+func (c late) silence(owner session.Node, from, voice, till time.Duration) time.Duration {
+	if from == voice {
+		return c.spared(owner, voice, till)
+	}
+	return from + c.credit(owner, from, till)
 }
 
 // unlessStalled returns a situation's name, or "owner stalled" if the owner's process stalled between two moments.

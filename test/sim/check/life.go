@@ -65,8 +65,9 @@ type testimony struct {
 	attempts []history.Event
 	// voices are the answers that prove a client alive to the owner.
 	voices []history.Event
-	// silent is when its client went silent for good, 0 for never. A later grant is a new voice.
-	silent time.Duration
+	// silent is when its client went silent for good, 0 for never, and fell when it did so first: one that is held up, and
+	// given up after that, goes silent twice. A later grant is a new voice.
+	silent, fell time.Duration
 }
 
 // hear files what a client knows.
@@ -79,7 +80,7 @@ func (t *testimony) hear(e history.Event) {
 	}
 	switch e.Kind { //nolint:exhaustive // note files the other kinds
 	case history.Opened, history.Resumed, history.Upgraded:
-		t.grants, t.silent = append(t.grants, e), 0
+		t.grants, t.silent, t.fell = append(t.grants, e), 0, 0
 		t.voices = append(t.voices, e)
 	case history.Touched:
 		t.touches = append(t.touches, e)
@@ -102,7 +103,7 @@ func (t *testimony) hear(e history.Event) {
 		t.onlyReads = append(t.onlyReads, e)
 	case history.Silent:
 		if e.Attachment >= t.newestGrant().Attachment { // else another client keeps the session alive
-			t.silent = e.At
+			t.silent, t.fell = e.At, cmp.Or(t.fell, e.At)
 		}
 	}
 }

@@ -240,7 +240,8 @@ func (c locals) late(l *local) {
 		return
 	}
 	voice := c.lastLocalVoice(l, silent) + travel
-	by := c.warm(first.Who, voice, c.finished) + wait + c.credit(first.Node, voice, c.finished)
+	by := wait + max(c.warm(first.Who, voice, c.finished)+c.credit(first.Node, voice, c.finished),
+		c.spared(first.Node, voice, c.finished))
 	if by > c.finished {
 		return
 	}

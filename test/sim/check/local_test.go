@@ -178,6 +178,19 @@ func TestLegalHistoryOfLocalSessionsHolds(t *testing.T) {
 			})},
 		{"a lapse while the node itself is cut off", "context local", all(fault("isolate n2", "n2", 62, 66),
 			drop(history.Silent), lapse(65))},
+		{
+			"its node stood when a fault may still have held back its touches", "I2 local silent",
+			all(fault("delay from client", "k1", 61.5, 62), stoodUntil(70.1)),
+		},
+		{
+			"a lapse of a client that went silent, and again when it was told", "context local",
+			all(
+				fault("kill n1", "n1", 62, 66), lapse(67.95),
+				unless(func(e history.Event) bool { return e.ID == expires2 && e.Kind == history.Resumed }),
+				add(history.Event{
+					At: at(95), Kind: history.Silent, Who: "h9", ID: expires2, Attachment: 2, Local: true,
+				})),
+		},
 		{"a lapse when another client took it", "context local", all(drop(history.Silent), lapse(63.1))},
 		{
 			"ended before its slow node could report the touches that were handed over (T5, L8)", "I3 upgraded",
@@ -217,6 +230,16 @@ func elsewhere(who string, seconds float64) history.Event {
 		At: at(seconds), Kind: history.ToldElsewhere, Who: who, ID: expires2, Attachment: 2,
 		Local: true,
 	}
+}
+
+// stoodUntil is a stall of n2 after which the session that expires, touched before it, ends at a moment.
+func stoodUntil(seconds float64) plant {
+	return all(
+		add(history.Event{At: at(64.9), Kind: history.Stalled, Who: "n2", Asked: at(64.2)}),
+		of(expires2, history.LocalEnded, func(e *history.Event) {
+			e.At, e.Certificate.LastTouchAge = at(seconds), at(seconds-64.001)
+		}),
+		of(expires2, history.ToldGone, func(e *history.Event) { e.At = at(seconds + 0.01) }))
 }
 
 // lapse ends the context of the session that expires, of a client that has only local sessions.
@@ -266,6 +289,10 @@ func TestWrongLocalSessionsAreFound(t *testing.T) {
 		{"ended late", "I2", "should have ended it by", of(expires2, history.LocalEnded, func(e *history.Event) {
 			e.At = at(68.7)
 		})},
+		{
+			"ended late for a node that stood", "I2", "should have ended it by",
+			all(fault("delay from client", "k1", 61.5, 62), stoodUntil(71.5)),
+		},
 		{"never ended", "I2", "and never did", all(drop(history.LocalEnded), drop(history.ToldGone))},
 		{"ended with its process alone, much later", "I2", "should have ended it by", all(drop(history.LocalEnded),
 			drop(history.ToldGone),

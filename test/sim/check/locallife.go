@@ -65,7 +65,7 @@ func (c locals) leaderless(l *local) {
 // another client.
 func (l *local) over(x history.Event) bool {
 	resumed := func(g history.Event) bool { return g.Kind == history.Resumed && g.Who != x.Who && g.At <= x.At }
-	return l.end != nil && l.end.At <= x.At || l.stopped <= x.At || l.silent != 0 && l.silent <= x.At || l.closing(x) ||
+	return l.end != nil && l.end.At <= x.At || l.stopped <= x.At || l.fell != 0 && l.fell <= x.At || l.closing(x) ||
 		l.global != nil || slices.ContainsFunc(l.grants, resumed)
 }
 

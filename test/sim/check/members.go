@@ -141,12 +141,13 @@ func (c members) gone(e history.Event) {
 	c.serves(e)
 }
 
-// servedAfter returns the answers for a session that a removed node should not have given.
+// servedAfter returns the answers for a session that a removed node should not have given. It may answer a touch with a
+// promise of a round before the removal, whether a client has seen that before or not.
 func servedAfter(l *life, removed history.Event) (wrong []history.Event) {
 	here := slices.DeleteFunc(slices.Concat(l.grants, l.touches), func(g history.Event) bool {
 		return g.Node != removed.Node
 	})
-	var promised time.Duration
+	promised := removed.At + l.timeout
 	for _, g := range here {
 		if g.Asked <= removed.At+parting {
 			promised = max(promised, g.Until)

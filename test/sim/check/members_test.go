@@ -101,6 +101,26 @@ func TestARemovedNodeKeepsItsPromises(t *testing.T) {
 	}
 }
 
+// silentUntil has node 2 serve a session whose client it answers first at a moment after the removal, with a promise.
+func silentUntil(answered, until float64) plant {
+	return add(history.Event{
+		At: at(59), Kind: history.AppliedMove, Who: "n1", Node: 2, ID: id2 + 1, Attachment: 99, Index: 11, Term: 2,
+		Timeout: timeout,
+	}, history.Event{
+		At: at(answered), Kind: history.Touched, Who: "c9", Node: 2, ID: id2 + 1, Attachment: 99, Asked: at(answered - 0.1),
+		Until: at(until),
+	})
+}
+
+// The promise need not have been heard before.
+func TestARemovedNodeKeepsWhatNobodyHeard(t *testing.T) {
+	for _, v := range Check(sorted(all(changed(), silentUntil(63.2, 63.9))(good())), bounds()).Violations {
+		if v.Invariant == "J3" {
+			t.Error(v)
+		}
+	}
+}
+
 func TestChangesOfMembersAreJudged(t *testing.T) {
 	serves := func(k history.Kind) plant {
 		return add(history.Event{
@@ -114,6 +134,7 @@ func TestChangesOfMembersAreJudged(t *testing.T) {
 		{"a removed node that resumes sessions", "J3", "and serves", serves(history.Resumed)},
 		{"a removed node that promises", "J3", "and serves", serves(history.Touched)},
 		{"a removed node that promises more", "J3", "and serves", all(serves(history.Touched), promisedBefore(70.5))},
+		{"a removed node that promises after a removal", "J3", "and serves", silentUntil(63.2, 64.1)},
 		{"an observer with a vote", "J2", "is to be an observer", configured(23.5, 2, "ABCD")},
 		{"a demoted member with a vote", "J2", "is to be an observer", configured(28.5, 2, "ABCD")},
 		{"a demoted member that a list shows with a vote", "J2", "is to be an observer", listed(28.5, 28.6, "ABCD")},

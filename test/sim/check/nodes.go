@@ -107,3 +107,18 @@ func (n *nodes) credit(owner session.Node, from, till time.Duration) (sum time.D
 	}
 	return sum
 }
+
+// spared returns the latest moment at which the silence of a session may begin to count: its owner heard it last at a
+// moment, or before, and stalls of the owner after that are no silence. A session that was heard just before the end of
+// a stall is spared all of the stall, one that was heard later nothing of it. So silence that began earlier may count
+// later.
+func (n *nodes) spared(owner session.Node, heard, till time.Duration) time.Duration {
+	latest := heard + n.credit(owner, heard, till)
+	for _, s := range n.stalls[n.names[owner]] {
+		if s.till <= heard {
+			just := s.till - 1
+			latest = max(latest, just+n.credit(owner, just, till))
+		}
+	}
+	return latest
+}

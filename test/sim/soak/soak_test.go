@@ -142,8 +142,8 @@ func TestSoakSurvivesItsProcesses(t *testing.T) {
 }
 
 func TestSoakDemandsThatEverythingIsPutToTheTest(t *testing.T) {
-	s := newSoak(options{from: 1, seeds: enough}, "", nil)
-	s.sum.Seeds = enough
+	s := newSoak(options{from: 1, seeds: enoughForRare}, "", nil)
+	s.sum.Seeds = enoughForRare
 	reads := stats.Reads(session.ModeReadOnly)
 	s.sum.Counts[stats.Installed], s.sum.Counts[reads], s.sum.Counts[stats.Reads(session.ModeReadWrite)] = 1, 1, 1
 	for _, kind := range faults.Kinds() {
@@ -166,6 +166,15 @@ func TestSoakDemandsThatEverythingIsPutToTheTest(t *testing.T) {
 			t.Errorf("without %s: got %v, want a complaint that names it", what, err)
 		}
 		counts[what] = 1
+	}
+	s.sum.Seeds = enough
+	delete(s.sum.Checked, "I2 owner lost")
+	if err := s.verdict(t.Context()); err != nil {
+		t.Errorf("what is rare is missed over %d seeds: %v", enough, err)
+	}
+	delete(s.sum.Checked, "I8")
+	if err := s.verdict(t.Context()); !errors.Is(err, errFailed) {
+		t.Errorf("over %d seeds without I8: got %v", enough, err)
 	}
 }
 
