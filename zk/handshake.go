@@ -69,7 +69,8 @@ const (
 // grant opens a session, or moves one here. A client that is sent away while there is no leader finds none at the next
 // server either, and after the last one it rests: go-zookeeper and the Java client for a second, which is many times as
 // long as an election after a leader's death. So the node asks again for a moment. The repeat of an open is the same
-// open (O2), and a resume looks for the newest attachment first.
+// open (O2), and a resume looks for the newest attachment first. A new cluster has a leader a moment before it has the
+// tree (W8), and a session that is opened between the two has no writer (X5): its first write would end the connection.
 func grant(ctx context.Context, c *conn, r jute.ConnectRequest) (session.Grant, error) {
 	ask := func() (session.Grant, error) { return c.resume(ctx, r) }
 	if r.SessionID == 0 {
@@ -77,7 +78,12 @@ func grant(ctx context.Context, c *conn, r jute.ConnectRequest) (session.Grant, 
 		if o.Local && c.server.service.State().Index < seenOf(r) { // which no entry of its own tells, and no leader mends
 			return session.Grant{}, session.ErrLagging
 		}
-		ask = func() (session.Grant, error) { return c.link.Open(ctx, o) }
+		ask = func() (session.Grant, error) {
+			if c.server.service.State().FeatureLevel < session.TreeLevel {
+				return session.Grant{}, session.ErrNoTree
+			}
+			return c.link.Open(ctx, o)
+		}
 	}
 	until := time.Now().Add(min(electionWait, time.Duration(max(r.Timeout, 0))*time.Millisecond/electionPart))
 	for {
@@ -88,9 +94,10 @@ func grant(ctx context.Context, c *conn, r jute.ConnectRequest) (session.Grant, 
 	}
 }
 
-// leaderless reports whether a request met no leader, or lost the one that it was sent to.
+// leaderless reports whether a request met no leader, or one that has no tree yet, or lost the one that it was sent to.
 func leaderless(err error) bool {
-	return errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrOutcomeUnknown)
+	return errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrNoTree) ||
+		errors.Is(err, session.ErrOutcomeUnknown)
 }
 
 // settled waits until the node knows that it may answer reads. Just after an election it applies the leader's entries,

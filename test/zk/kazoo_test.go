@@ -66,7 +66,7 @@ func TestKazoo(t *testing.T) {
 	}
 	args := []string{
 		"-m", "pytest", "-p", "holdfast_plugin", "-p", "no:cacheprovider", "-q", "--tb=short",
-		"--disable-warnings", "--show-capture=no", "-rs", "--pyargs", "kazoo.tests",
+		"--disable-warnings", "--show-capture=no", "-rsfE", "--pyargs", "kazoo.tests",
 	}
 	for name, reason := range notOfKazoo {
 		t.Logf("%s is left out: %s", name, reason)
@@ -85,14 +85,14 @@ func TestKazoo(t *testing.T) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // its nodes too
 	// What clients that were left behind write goes to the other output.
 	out, err := cmd.Output()
-	t.Logf("%s", last(string(out), 20000))
 	if err != nil {
 		for _, n := range nodes {
 			log, _ := os.ReadFile(filepath.Join(n.Dir, "node.log"))
 			t.Logf("%s said:\n%s", n.Address, last(string(log), 2000))
 		}
-		t.Fatal(err)
+		t.Fatalf("%s\n%s", last(string(out), 20000), err) // last, where the names of the failed tests are looked for
 	}
+	t.Logf("%s", last(string(out), 20000))
 	var passed int
 	if found := regexp.MustCompile(`(\d+) passed`).FindStringSubmatch(string(out)); found != nil {
 		_, _ = fmt.Sscan(found[1], &passed)

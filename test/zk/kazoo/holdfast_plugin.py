@@ -35,17 +35,22 @@ class Server:
                 self._process = subprocess.Popen(self._spec["args"], stdout=log, stderr=log)
 
     def serves(self):
-        """Returns once the node takes connections: it does so when it has heard of a leader."""
+        """Returns once the node says that it is no read-only one. Until it has heard of a leader, it takes connections
+        for the clients of read-only servers alone."""
         host, port = self.address.rsplit(":", 1)
         until = time.monotonic() + SERVE_WAIT
         while True:
             try:
-                socket.create_connection((host, int(port)), 1).close()
+                with socket.create_connection((host, int(port)), 1) as connection:
+                    connection.sendall(b"isro")
+                    said = connection.recv(16)
+            except OSError as error:
+                said = error
+            if said == b"rw":
                 return
-            except OSError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.05)
+            if time.monotonic() > until:
+                raise TimeoutError("%s: %s" % (self.address, said))
+            time.sleep(0.05)
 
     def run(self):
         self.start()
