@@ -37,6 +37,32 @@ func (x Transaction) Check() error {
 	return nil
 }
 
+// CheckParents returns a [FieldError] unless the transaction makes at most [MaxParents] entries above those that it
+// creates, if none of them exists. It is for those who take transactions from clients: what is in the log is carried
+// out, because releases before this bound carry it out too.
+func (x Transaction) CheckParents() error {
+	for _, ops := range [...][]Op{x.Then, x.Else} {
+		above := map[string]struct{}{}
+		for _, op := range ops {
+			c, ok := op.(Create)
+			if !ok || !c.Parents {
+				continue
+			}
+			for path := Parent(c.Path); path != "" && path != Root; path = Parent(path) {
+				if _, known := above[path]; known {
+					break // so are all above it
+				}
+				above[path] = struct{}{}
+			}
+			if len(above) > MaxParents {
+				return wrong("transaction", "creates may make more than %d entries above those that they name: at most %d",
+					MaxParents, MaxParents)
+			}
+		}
+	}
+	return nil
+}
+
 // CheckWill returns a [FieldError] unless the transaction may be a will (U3): at most [MaxWillOps] operations and
 // conditions, [MaxWill] bytes, and no ephemerals, because nobody would own them.
 func CheckWill(x Transaction) error {

@@ -2,6 +2,7 @@ package tree_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -231,5 +232,45 @@ func TestQuotaOf(t *testing.T) {
 		if tree.InQuotas(path) != in {
 			t.Errorf("%s: %v", path, !in)
 		}
+	}
+}
+
+// deepCreates returns creates of so many entries with different parents, 254 of each.
+func deepCreates(n int) (ops []tree.Op) {
+	for i := range n {
+		path := fmt.Sprintf("/%d%s", i, strings.Repeat("/a", tree.MaxDepth-1))
+		ops = append(ops, tree.Create{Path: path, Kind: tree.Persistent, Parents: true})
+	}
+	return ops
+}
+
+// TestBoundOfParents: a transaction within all other bounds makes no half a million entries, which every node would
+// apply for longer than it may stall (U2). Creates that share their parents, and those that make none, count nothing.
+func TestBoundOfParents(t *testing.T) {
+	const each = tree.MaxDepth - 1
+	within := deepCreates(tree.MaxParents / each)
+	shared := make([]tree.Op, 0, tree.MaxOps)
+	for range tree.MaxOps {
+		deep := strings.Repeat("/a", 40)
+		shared = append(shared, tree.Create{Path: deep + "/", Sequential: true, Kind: tree.Persistent, Parents: true})
+	}
+	bare := deepCreates(1 + tree.MaxParents/each)
+	for i, op := range bare {
+		bare[i] = tree.Create{Path: op.Target(), Kind: tree.Persistent}
+	}
+	for name, x := range map[string]tree.Transaction{
+		"at the bound": {Then: within, Else: within}, "shared": {Then: shared}, "without parents": {Then: bare},
+		"at the root": {Then: []tree.Op{tree.Create{Path: "/", Sequential: true, Kind: tree.Persistent, Parents: true}}},
+	} {
+		if err := x.CheckParents(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	above := deepCreates(1 + tree.MaxParents/each)
+	for _, x := range []tree.Transaction{{Then: above}, {Else: above}} {
+		if err := x.Check(); err != nil {
+			t.Fatal(err)
+		}
+		refusesField(t, x.CheckParents(), "transaction", "at most 100000")
 	}
 }

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,6 +208,15 @@ func TestTreeFieldsOutOfRange(t *testing.T) {
 			p.Transaction.Then = slices.Repeat(p.Transaction.Else, tree.MaxOps+1)
 		}},
 		{"transaction.then", create(func(p *holdfastv1.Create) { p.Data = make([]byte, tree.MaxRequest) })},
+		{"transaction.then", func(p *holdfastv1.Write) { // within all other bounds, and half a million entries (U2)
+			p.Transaction.Then = nil
+			for i := range tree.MaxParents / 200 {
+				path := fmt.Sprintf("/%d%s", i, strings.Repeat("/a", 220))
+				p.Transaction.Then = append(p.Transaction.Then, OpProto(tree.Create{
+					Path: path, Kind: tree.Persistent, Parents: true,
+				}))
+			}
+		}},
 		{"will.transaction", func(p *holdfastv1.Write) { p.Will = badWill() }},
 	} {
 		p := WriteProto(1, treeWrite())

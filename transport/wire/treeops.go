@@ -168,7 +168,10 @@ func transactionFrom(p *holdfastv1.Transaction, principals []tree.Principal) (x 
 	if x.Else, err = opsFrom("else", p.GetElse(), principals); err != nil {
 		return tree.Transaction{}, err
 	}
-	return x, total(x.Check())
+	if err = x.Check(); err == nil {
+		err = x.CheckParents()
+	}
+	return x, total(err)
 }
 
 // total returns the error of a transaction whose parts are valid, but too large together.
