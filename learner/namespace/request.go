@@ -131,25 +131,26 @@ func (c *Connection) startUpgrade(r request) error {
 		c.order.Lock()
 		defer c.order.Unlock()
 		delete(c.upgrading, r.id)
-		var attachment uint64
-		if err == nil && !c.closed {
-			attachment, _, err = c.attachment(r.id)
-		}
 		for _, waiting := range u.waiting {
 			if c.closed {
 				c.forget(waiting)
 			} else {
-				c.upgraded(waiting, attachment, err)
+				c.upgraded(waiting, err)
 			}
 		}
 	})
 	return nil
 }
 
-// upgraded carries out a request that has waited for an upgrade. If that failed, or the request is not taken, it is
-// answered with the error. Called with order held.
-func (c *Connection) upgraded(r request, attachment uint64, why error) {
-	if why != nil {
+// upgraded carries out a request that has waited for an upgrade. If that failed, a write is answered with the error;
+// what needs no global session goes on without one, behind the write that it has waited for (G3). Called with order
+// held.
+func (c *Connection) upgraded(r request, why error) {
+	attachment, local, err := c.attachment(r.id)
+	if why == nil || !r.upgrade {
+		why = err
+	}
+	if why != nil || local {
 		attachment = 0
 	}
 	carryOut := r.do
