@@ -31,7 +31,8 @@ const ringChunks = 1024
 type Ring[T any] struct {
 	limits  RingLimits
 	stampOf func(*T) tree.Stamp
-	bytesOf func(*T) int
+	// bytesOf returns what an item takes that the ring begins to hold, and freedOf what is free once it is dropped.
+	bytesOf, freedOf func(*T) int
 	// keysOf adds the keys of an item to a filter; nil if the ring has no filters.
 	keysOf func(*T, *filter)
 	held   atomic.Pointer[ringList[T]]
@@ -50,7 +51,6 @@ type ringList[T any] struct {
 type ringChunk[T any] struct {
 	items []T
 	used  atomic.Int64
-	bytes int // for the writer alone
 	// filter is made by the first reader that needs it, once the chunk is full.
 	filter atomic.Pointer[filter]
 }
@@ -58,7 +58,7 @@ type ringChunk[T any] struct {
 // NewRing returns an empty ring that starts at index: the index of the snapshot that the state was restored from, or 0.
 // stampOf tells the stamp of an item, bytesOf its size in bytes for [RingLimits].
 func NewRing[T any](limits RingLimits, index uint64, stampOf func(*T) tree.Stamp, bytesOf func(*T) int) *Ring[T] {
-	r := &Ring[T]{limits: limits, stampOf: stampOf, bytesOf: bytesOf}
+	r := &Ring[T]{limits: limits, stampOf: stampOf, bytesOf: bytesOf, freedOf: bytesOf}
 	r.Reset(index)
 	return r
 }
@@ -107,7 +107,6 @@ func (r *Ring[T]) add(list *ringList[T], item *T, index uint64) (fresh bool) {
 	used := c.used.Load()
 	c.items[used] = *item
 	c.used.Store(used + 1)
-	c.bytes += bytes
 	r.items, r.bytes, r.newest = r.items+1, r.bytes+bytes, stamp
 	return fresh
 }
@@ -124,7 +123,10 @@ func (r *Ring[T]) trim(list *ringList[T]) bool {
 		// The stamp of the last item, because items that have the same stamp may be in the next chunk: they are no whole
 		// change any more.
 		list.start = r.stampOf(&c.items[used-1])
-		r.items, r.bytes = r.items-used, r.bytes-c.bytes
+		for i := range c.items[:used] {
+			r.bytes -= r.freedOf(&c.items[i])
+		}
+		r.items -= used
 		drop++
 	}
 	if drop == 0 {
