@@ -43,9 +43,16 @@ func (t *Table[C]) hashOfRecord(n uint32) uint32 {
 	return t.hashPair(r.connection, r.path)
 }
 
-// link makes a record without kinds for a connection and a path, whose number is at if somebody watches it already.
-func (t *Table[C]) link(c *Connection[C], path string, at uint32) uint32 {
+// link makes a record without kinds for a connection and a path, whose number is at if somebody watches it already. The
+// error is a [session.LimitError].
+func (t *Table[C]) link(c *Connection[C], path string, at uint32) (uint32, error) {
+	if c.paths+len(path) > t.limit*PathBytes {
+		return 0, overPaths("watch_path_bytes_per_connection", int64(t.limit))
+	}
 	if at == 0 {
+		if err := t.budget.takePath(path); err != nil {
+			return 0, err
+		}
 		at = t.paths.alloc()
 		*t.paths.at(at) = watched{path: strings.Clone(path), hash: t.hash(path)}
 		t.byPath.add(at, t.hashOfPath)
@@ -59,8 +66,9 @@ func (t *Table[C]) link(c *Connection[C], path string, at uint32) uint32 {
 		t.records.at(c.first).previousOfConnection = n
 	}
 	w.first, c.first = n, n
+	c.paths += len(path)
 	t.byPair.add(n, t.hashOfRecord)
-	return n
+	return n, nil
 }
 
 // drop removes kinds that a record has, and the record itself with its last one.
@@ -86,6 +94,7 @@ func (t *Table[C]) drop(n uint32, kinds Kinds) {
 func (t *Table[C]) unlink(n uint32, r *record, c *Connection[C]) {
 	t.byPair.remove(n, t.hashOfRecord)
 	w := t.paths.at(r.path)
+	c.paths -= len(w.path)
 	if r.nextOfPath != 0 {
 		t.records.at(r.nextOfPath).previousOfPath = r.previousOfPath
 	}
@@ -104,6 +113,7 @@ func (t *Table[C]) unlink(n uint32, r *record, c *Connection[C]) {
 	}
 	if w.first == 0 {
 		t.byPath.remove(r.path, t.hashOfPath)
+		t.budget.giveBackPath(w.path)
 		t.paths.free(r.path)
 	}
 	t.records.free(n)

@@ -50,6 +50,7 @@ type Connection[C any] struct {
 	first      uint32 // the first of its records
 	watches    int    // counts each kind on each path
 	lasting    int    // those of them that are persistent or recursive
+	paths      int    // bytes of the paths of its records
 	told       uint64 // the round that it was told of last
 }
 
@@ -164,7 +165,10 @@ func (t *Table[C]) add(c *Connection[C], path string, kind tree.WatchKind) (adde
 		return false, err
 	}
 	if n == 0 {
-		n = t.link(c, path, at)
+		if n, err = t.link(c, path, at); err != nil {
+			t.budget.giveBack(1)
+			return false, err
+		}
 	}
 	t.records.at(n).kinds |= Of(kind)
 	c.watches++
