@@ -168,10 +168,9 @@ func (l *line) add(r *request) error {
 
 // advance hands requests to the node while their turn has come. Called with mu held.
 //
-// Those of a local session go one by one (Z9): the node keeps no order of its reads (G3), and has those behind a write
-// share the fate of the upgrade that the write asks for (U4). That holds for as long as the connection lasts, also when
-// an upgrade has made the session one of the cluster. Without: replies pass one another, at which the Java client ends
-// the connection, and a read behind a write is refused as the write is.
+// Those of a local session go one by one (Z9): the node keeps no order of its reads (G3). That holds for as long as the
+// connection lasts, also when an upgrade has made the session one of the cluster. Without: replies pass one another, at
+// which the Java client ends the connection.
 func (l *line) advance() error {
 	for len(l.waiting) > 0 && l.held == nil && !l.later {
 		r := l.waiting[0]

@@ -1,6 +1,8 @@
 package lane
 
 import (
+	"slices"
+
 	"holdfast/tree"
 	"holdfast/watch"
 )
@@ -30,5 +32,25 @@ func portionOf(limits watch.FeedLimits) func(e tree.Event) bool {
 		left.Events--
 		left.Bytes -= eventBytes + len(e.Path)
 		return left.Events >= 0 && left.Bytes >= 0
+	}
+}
+
+// withdraw takes watches out of the additions of a connection that wait: they were asked for before. Without, those of a
+// client that gives them up while its node lags behind it are added all the same, and nobody removes them.
+func withdraw(c *Conn, specs []tree.WatchSpec) {
+	var gone map[tree.WatchSpec]bool
+	for p := range c.loose {
+		if p.kind != adding {
+			continue
+		}
+		if gone == nil {
+			gone = make(map[tree.WatchSpec]bool, len(specs))
+			for _, w := range specs {
+				gone[w] = true
+			}
+		}
+		p.addition.Watches = slices.DeleteFunc(slices.Clone(p.addition.Watches), func(w tree.WatchSpec) bool {
+			return gone[w] || gone[tree.WatchSpec{Path: w.Path}]
+		})
 	}
 }

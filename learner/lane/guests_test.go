@@ -114,3 +114,55 @@ func TestOneShotEventsCount(t *testing.T) {
 		t.Errorf("%d bytes count as unsent", n)
 	}
 }
+
+// TestRemovedWatches: none of the events of removed watches follows the answer, and those that wait to be added, for a
+// node that lags behind the client, are not added: nobody would remove them. Others of the same requests are.
+func TestRemovedWatches(t *testing.T) {
+	w, l, c := quietWorld(t, lane.DefaultLimits())
+	w.set("/a", nil)
+	l.Pass()
+	ahead := tree.StampAt(w.index+1, 1)
+	specs := func(kind tree.WatchKind, paths ...string) (all []tree.WatchSpec) {
+		for _, path := range paths {
+			all = append(all, tree.WatchSpec{Path: path, Kind: kind})
+		}
+		return all
+	}
+	for key, a := range []tree.Addition{
+		{Watches: specs(tree.WatchPersistent, "/a", "/b")},
+		{Watches: specs(tree.WatchPersistent, "/c", "/d"), Since: ahead},
+		{Watches: specs(tree.WatchRecursive, "/c"), Options: tree.ReadOptions{Seen: ahead}},
+		{Watches: specs(tree.WatchPersistent, "/e"), Since: ahead},
+	} {
+		if err := l.AddWatches(c, lane.Addition{Key: uint64(key), Addition: a}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.want(l, c, "answer 0")
+	for key, gone := range [][]tree.WatchSpec{
+		specs(tree.WatchPersistent, "/a", "/c"), append(specs(tree.WatchData, "/d"), specs(0, "/e")...),
+	} {
+		if err := c.RemoveWatches(10+uint64(key), gone); err != nil {
+			t.Fatal(err)
+		}
+		w.want(l, c, fmt.Sprint("answer ", 10+key))
+	}
+	w.set("/z", nil)
+	l.Pass()
+	for range 3 { // the answers to the additions, in no order
+		if s, ok := c.Next(w.now); !ok || s.Value.Answer == nil || s.Value.Answer.Err != nil {
+			t.Fatalf("%+v, %v", s, ok)
+		}
+	}
+	for _, path := range []string{"/a", "/b", "/c", "/d", "/e"} {
+		w.set(path, nil)
+	}
+	l.Pass()
+	w.want(l, c, "created /b")
+	w.want(l, c, "created /c")
+	w.want(l, c, "created /d")
+	w.want(l, c, "nothing")
+	if c.Watches() != 3 {
+		t.Errorf("%d watches, want 3", c.Watches())
+	}
+}

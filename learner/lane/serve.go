@@ -53,7 +53,7 @@ func (l *Lane) AddWatches(c *Conn, a Addition) error {
 }
 
 // RemoveWatches removes a connection's watches at once, those that there are, and answers how many. None of their
-// events follows the answer.
+// events follows the answer. Those that wait to be added are not added.
 func (c *Conn) RemoveWatches(key uint64, specs []tree.WatchSpec) error {
 	l := c.lane
 	if c.closed {
@@ -67,6 +67,7 @@ func (c *Conn) RemoveWatches(key uint64, specs []tree.WatchSpec) error {
 		}
 		a.Removed += l.table.Remove(c.watcher, w.Path, kinds).Len()
 	}
+	withdraw(c, specs)
 	c.watching()
 	c.reserve(a, plainAnswer, true)
 	return nil

@@ -4672,7 +4672,8 @@ func (x *WatchesAdded) GetStamp() uint64 {
 	return 0
 }
 
-// RemoveWatches removes watches of a Connect stream, those that exist. No event of them comes after the answer.
+// RemoveWatches removes watches of a Connect stream, those that exist, and those that an earlier AddWatches asks for
+// that has no answer yet. No event of them comes after the answer.
 type RemoveWatches struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
