@@ -139,8 +139,7 @@ func (c *Connection) Write(w session.TreeWrite) error {
 		Key: w.Key, Session: session.ID(w.Write.Session), Number: w.Write.Number, Acked: w.Write.Acked, Void: w.Write.Void,
 		Weight: weightOf(&w.Write),
 	}
-	size := writes.Overhead + w.Write.Transaction.Size()
-	return c.place(request{key: w.Key, id: one.Session, size: size, upgrade: true, do: func(
+	return c.place(request{key: w.Key, id: one.Session, size: sizeOf(&w.Write), upgrade: true, do: func(
 		l *lane.Lane, attachment uint64,
 	) error {
 		w.Write.Attachment = attachment
@@ -154,6 +153,15 @@ func (c *Connection) Write(w session.TreeWrite) error {
 		}
 		return l.Write(c.conn, one)
 	}})
+}
+
+// sizeOf returns about what a write takes while it waits for an upgrade.
+func sizeOf(w *tree.NumberedWrite) int {
+	size := writes.Overhead + w.Transaction.Size()
+	if w.Will != nil {
+		size += w.Will.Transaction.Size()
+	}
+	return size
 }
 
 // weightOf returns how much work a write makes when it is applied (U2).
