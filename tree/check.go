@@ -44,15 +44,8 @@ func (x Transaction) CheckParents() error {
 	for _, ops := range [...][]Op{x.Then, x.Else} {
 		above := map[string]struct{}{}
 		for _, op := range ops {
-			c, ok := op.(Create)
-			if !ok || !c.Parents {
-				continue
-			}
-			for path := Parent(c.Path); path != "" && path != Root; path = Parent(path) {
-				if _, known := above[path]; known {
-					break // so are all above it
-				}
-				above[path] = struct{}{}
+			if c, ok := op.(Create); ok && c.Parents {
+				addParents(above, c.Path)
 			}
 			if len(above) > MaxParents {
 				return wrong("transaction", "creates may make more than %d entries above those that they name: at most %d",
@@ -61,6 +54,16 @@ func (x Transaction) CheckParents() error {
 		}
 	}
 	return nil
+}
+
+// addParents adds the paths above one. Those above a known one are known.
+func addParents(known map[string]struct{}, path string) {
+	for path = Parent(path); path != "" && path != Root; path = Parent(path) {
+		if _, is := known[path]; is {
+			return
+		}
+		known[path] = struct{}{}
+	}
 }
 
 // CheckWill returns a [FieldError] unless the transaction may be a will (U3): at most [MaxWillOps] operations and

@@ -18,8 +18,8 @@ const (
 	// MaxRemoved is the number of entries that all [DeleteTree] of one transaction remove together, at most. Without it a
 	// transaction of a thousand such operations would keep every node from applying for longer than a node may stall.
 	MaxRemoved = 100_000
-	// MaxParents is the number of entries above those that the creates of a transaction name, and that the creates may make
-	// too ([Create.Parents]), at most. Without it a transaction of 1 MiB would make half a million.
+	// MaxParents is the number of entries above those that the creates of a transaction name, and that the creates may
+	// make too ([Create.Parents]), at most. Without it a transaction of 1 MiB would make half a million.
 	MaxParents = 100_000
 	// ContainerIdle is how long a container lasts after its last child has gone, NewContainerIdle how long one lasts
 	// that never had a child (D5).

@@ -59,8 +59,9 @@ func TestV1PathsOfWatchesAreBounded(t *testing.T) {
 	if budget.Taken() != taken || last.Watches() != 0 || table.Paths() != ofNode {
 		t.Errorf("a refused watch is %d of the node's and %d of its connection's", budget.Taken()-taken, last.Watches())
 	}
-	table.Fire(&tree.Change{Stamp: tree.StampAt(1, 1), Kind: tree.Deleted, Path: longPath(0, long), ACL: &openList,
-		Parent: &openList}, func(*watch.Connection[int], watch.Event) {})
+	table.Fire(&tree.Change{
+		Stamp: tree.StampAt(1, 1), Kind: tree.Deleted, Path: longPath(0, long), ACL: &openList, Parent: &openList,
+	}, func(*watch.Connection[int], watch.Event) {})
 	table.Remove(all[0], longPath(0, long), watch.All)
 	table.Remove(all[0], longPath(1, long), watch.All)
 	for _, c := range []*watch.Connection[int]{last, all[0]} {

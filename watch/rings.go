@@ -35,9 +35,9 @@ func (r *TreeRing) Reset(index uint64) {
 	r.Ring.Reset(index)
 }
 
-// hold returns what a change takes, with the access lists that no other change holds. An entry that was removed is still
-// told by its list (V8), so the ring alone may have that. Without: changes of entries with lists of their own, 16 KiB
-// each, take gigabytes of a ring of 64 MiB.
+// hold returns what a change takes, with the access lists that no other change holds. An entry that was removed is
+// still told by its list (V8), so the ring alone may have that. Without: changes of entries with lists of their own, of
+// 16 KiB each, take gigabytes of a ring of 64 MiB.
 func (r *TreeRing) hold(c *tree.Change) int {
 	bytes := changeBytes + len(c.Path)
 	for _, list := range [...]*tree.ACL{c.ACL, c.Parent} {

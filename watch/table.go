@@ -146,7 +146,7 @@ func (t *Table[C]) Add(c *Connection[C], path string, kind tree.WatchKind) error
 	return err
 }
 
-func (t *Table[C]) add(c *Connection[C], path string, kind tree.WatchKind) (added bool, err error) {
+func (t *Table[C]) add(c *Connection[C], path string, kind tree.WatchKind) (added bool, _ error) {
 	if err := checkWatch(path, kind); err != nil {
 		return false, err
 	}
@@ -165,10 +165,12 @@ func (t *Table[C]) add(c *Connection[C], path string, kind tree.WatchKind) (adde
 		return false, err
 	}
 	if n == 0 {
-		if n, err = t.link(c, path, at); err != nil {
+		linked, err := t.link(c, path, at)
+		if err != nil {
 			t.budget.giveBack(1)
 			return false, err
 		}
+		n = linked
 	}
 	t.records.at(n).kinds |= Of(kind)
 	c.watches++

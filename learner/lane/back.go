@@ -35,8 +35,8 @@ func portionOf(limits watch.FeedLimits) func(e tree.Event) bool {
 	}
 }
 
-// withdraw takes watches out of the additions of a connection that wait: they were asked for before. Without, those of a
-// client that gives them up while its node lags behind it are added all the same, and nobody removes them.
+// withdraw takes watches out of the additions of a connection that wait: they were asked for before. Without, those of
+// a client that gives them up while its node lags behind it are added all the same, and nobody removes them.
 func withdraw(c *Conn, specs []tree.WatchSpec) {
 	var gone map[tree.WatchSpec]bool
 	for p := range c.loose {
