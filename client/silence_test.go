@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"holdfast/client/internal/core"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/tree"
 )
 
 // A node falls silent right after an answer. The client leaves it a third of the timeout after it sent the answered
@@ -257,4 +259,43 @@ func TestAFrozenNodeIsLeftAndAWaitingOneIsNot(t *testing.T) {
 			t.Errorf("the node that waited for the election was left: %d attempts at the other one", n)
 		}
 	})
+}
+
+// A caller whose time is over before any attempt to connect has had an outcome is told that no node was reached, as
+// other calls are. Without this it would be told nothing, and the command line would not say that no node answers. A
+// caller that was cancelled says nothing of the nodes.
+func TestACallThatEndsBeforeAnyConnectionIsUnreachable(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, c *Client) error{
+		"open": func(ctx context.Context, c *Client) error {
+			_, err := c.Open(ctx, SessionOptions{Timeout: 10 * time.Second})
+			return err
+		},
+		"read": func(ctx context.Context, c *Client) error { _, err := c.Tree().Get(ctx, "/a"); return err },
+		"watch": func(ctx context.Context, c *Client) error {
+			for _, err := range c.Tree().Watch(ctx, "/a", tree.WatchRecursive) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				c, cl := newTrial(t, 2, 2)
+				c.set(func() { c.node(1).hang, c.node(2).hang = true, true })
+				ctx, cancel := context.WithTimeout(t.Context(), DefaultConnectTimeout-1)
+				defer cancel()
+				if err := call(ctx, cl); !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("out of time: got %v, want %v", err, ErrUnreachable)
+				}
+				other := newTestClient(t, c, c.endpoints(1, 2))
+				cancelled, stop := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, stop)
+				if err := call(cancelled, other); errors.Is(err, ErrUnreachable) || !errors.Is(err, context.Canceled) {
+					t.Errorf("cancelled: got %v, want no word of the nodes", err)
+				}
+			})
+		})
+	}
 }

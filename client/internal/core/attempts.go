@@ -211,3 +211,19 @@ func (m *moves) failedRacing(c *Conn, err error) {
 	}
 	m.attemptFailed(err)
 }
+
+// stood returns what stood in the way of a caller that gives up because of cause. While no attempt to connect has had
+// an outcome, that is the silence of a node, if the caller's time is over. Without this, a caller with less time than
+// one attempt may take is not told that no node was reached.
+func (m *moves) stood(cause error) error {
+	last := m.trouble.Last()
+	if last != nil || m.cur != nil || !route.Late(cause) {
+		return last
+	}
+	for _, c := range append(slices.Clone(m.racing), m.next) {
+		if c != nil {
+			return route.Unreachable(c.Address, route.ErrSlow)
+		}
+	}
+	return nil
+}

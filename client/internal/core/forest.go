@@ -96,7 +96,7 @@ func (in GiveUpTree) happen(c *Core) {
 	if call.settled {
 		return
 	}
-	call.last = errors.Join(in.Cause, c.obstacle(call.last))
+	call.last = errors.Join(in.Cause, c.obstacle(in.Cause, call.last))
 	if call.write == nil {
 		c.done(call, Done{Err: call.last})
 		return
@@ -121,22 +121,23 @@ func (in GiveUpWatch) happen(c *Core) {
 	case e == nil:
 		return
 	case slices.Contains(e.news, in.Watch):
-		c.hear(in.Watch, Heard{Err: errors.Join(in.Cause, c.obstacle(e.last))})
+		c.hear(in.Watch, Heard{Err: errors.Join(in.Cause, c.obstacle(in.Cause, e.last))})
 	case slices.Contains(e.subs, in.Watch):
 		c.hear(in.Watch, Heard{Err: in.Cause})
 	}
 	DropWatch{in.Watch}.happen(c)
 }
 
-// obstacle returns what stands in the way of a caller: what a node has told it last, or what stands in the way of all.
-func (c *Core) obstacle(told error) error {
+// obstacle returns what stood in the way of a caller that gives up because of cause: what a node has told it last, or
+// what stands in the way of all.
+func (c *Core) obstacle(cause, told error) error {
 	switch {
 	case told != nil:
 		return told
 	case c.trouble.Last() == nil && c.cur != nil && c.barren(c.cur):
 		return session.ErrNoTree
 	default:
-		return c.trouble.Last()
+		return c.stood(cause)
 	}
 }
 

@@ -96,7 +96,7 @@ func (in GiveUp) happen(c *Core) {
 	last := in.Call.last
 	switch {
 	case last == nil:
-		last = c.trouble.Last()
+		last = c.stood(in.Cause)
 	case c.readOnly(c.cur) && !errors.Is(last, session.ErrReadOnly):
 		last = errors.Join(last, session.ErrReadOnly)
 	}

@@ -1,12 +1,16 @@
 package route
 
 import (
+	"context"
 	"errors"
 	"slices"
 )
 
 // Silent reports that err is no node's word.
 func Silent(err error) bool { return errors.Is(err, ErrUnreachable) }
+
+// Late reports whether err says that a caller's time is over.
+func Late(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // Together joins what several nodes had against a call. It is unreachable only if none of them answered.
 func Together(errs ...error) error {
