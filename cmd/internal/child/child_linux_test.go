@@ -169,22 +169,21 @@ func TestSignalsArePassedOn(t *testing.T) {
 
 // The program is terminated and then killed, with all its group, before another can have the lock.
 func TestKilledBeforeTheHoldIsOver(t *testing.T) {
-	const grace, margin = 700 * time.Millisecond, 800 * time.Millisecond
+	// The margin is what a busy machine has to kill and to wait. The test does not last for it.
+	const grace, margin = 2 * time.Second, 20 * time.Second
 	h := forever()
 	r := runHere(t, Options{Hold: h, Grace: grace, Margin: margin})
 	pid, _ := r.ready()
 	r.say("fork")
 	r.want("<nil>")
 	other, _ := r.ready()
-	until := time.Now().Add(2 * time.Second)
+	until := time.Now().Add(margin + grace + time.Second/2)
 	h.renew(until)
 	syscall.Kill(os.Getpid(), syscall.SIGCONT) // anything makes Run look
-	heard := []string{r.hear(), r.hear()}
-	for len(heard) < 6 { // CONT twice, then TERM and CONT for both; each process prints in an order of its own
-		heard = append(heard, r.hear())
-	}
-	if said := strings.Join(heard, " "); strings.Count(said, "TERM") != 2 {
-		t.Errorf("got %s, want TERM twice", said)
+	for terms := 0; terms < 2; {               // besides CONT: both processes print, each in an order of its own
+		if r.hear() == "TERM" {
+			terms++
+		}
 	}
 	if now := time.Now(); now.Before(until.Add(-margin - grace)) {
 		t.Errorf("SIGTERM came %v before the end, want at most %v", until.Sub(now), margin+grace)
@@ -204,7 +203,11 @@ func TestKilledBeforeTheHoldIsOver(t *testing.T) {
 	if len(r.said) != 2 {
 		t.Errorf("got %q, want two remarks", r.said)
 	}
-	r.silent()
+	for _, line := range r.rest() {
+		if line != "CONT" {
+			t.Errorf("got %s behind both TERM", line)
+		}
+	}
 }
 
 // A program that was sent SIGTERM is killed, although the hold has come back.
@@ -355,6 +358,9 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// stoppedFor is how long a hold lasts that ends while its runner is stopped. The processes have it to start.
+const stoppedFor = 10 * time.Second
+
 // startRunner starts a process that runs a listener until a moment.
 func startRunner(t *testing.T, until time.Time, attr *syscall.SysProcAttr) (*talk, *exec.Cmd) {
 	t.Helper()
@@ -381,7 +387,8 @@ func TestDiesWithItsRunner(t *testing.T) {
 
 // A process that was stopped until the hold was over kills the program as the first thing.
 func TestStoppedRunner(t *testing.T) {
-	until := time.Now().Add(3 * time.Second)
+	t.Parallel() // it waits for most of its time
+	until := time.Now().Add(stoppedFor)
 	k, cmd := startRunner(t, until, nil)
 	k.ready()
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -230,11 +231,21 @@ func (k *talk) ready() (pid, group int) {
 	return pid, group
 }
 
+// rest waits until every process that could print has ended, and returns the further lines.
+func (k *talk) rest() []string {
+	k.t.Helper()
+	k.out.SetReadDeadline(time.Now().Add(patience))
+	text, err := io.ReadAll(k.lines)
+	if err != nil {
+		k.t.Fatalf("got %q, %v; want nobody left", text, err)
+	}
+	return strings.Fields(string(text))
+}
+
 // silent waits until every process that could print has ended, and wants no further line.
 func (k *talk) silent() {
 	k.t.Helper()
-	k.out.SetReadDeadline(time.Now().Add(patience))
-	if line, err := k.lines.ReadString('\n'); line != "" || err.Error() != "EOF" {
-		k.t.Fatalf("got %q, %v; want nobody left", line, err)
+	if lines := k.rest(); len(lines) > 0 {
+		k.t.Fatalf("got %q; want nobody left", lines)
 	}
 }

@@ -160,7 +160,8 @@ func TestCtrlZ(t *testing.T) {
 
 // A program whose hold has ended while it was stopped does not run again.
 func TestCtrlZForTooLong(t *testing.T) {
-	until := time.Now().Add(3 * time.Second)
+	t.Parallel() // it waits for most of its time
+	until := time.Now().Add(stoppedFor)
 	s := startShell(t, until, "deaf")
 	s.program.ready()
 	s.press(t, ctrlZ)
