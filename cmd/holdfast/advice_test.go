@@ -178,7 +178,7 @@ func TestWhatAnswersIsNoNode(t *testing.T) {
 		}
 		for _, command := range []string{"session ls", "session open", "session touch --token " +
 			tokenText, "cluster members"} {
-			code, _, stderr := execute(t, "", append(strings.Fields(command), "--call-timeout", "1s", "--endpoints",
+			code, _, stderr := execute(t, "", append(strings.Fields(command), "--call-timeout", "4s", "--endpoints",
 				address)...)
 			if code != exitUnreachable ||
 				!strings.HasSuffix(stderr,
@@ -275,7 +275,7 @@ func TestAdviceOfSeveralEndpoints(t *testing.T) {
 func TestAdviceWhenANodeHangsUp(t *testing.T) {
 	address := hangingUp(t)
 	for address, want := range map[string]bool{address: true, closedPort(t): false} {
-		code, _, stderr := execute(t, "", "session", "ls", "--call-timeout", "500ms", "--endpoints", address)
+		code, _, stderr := execute(t, "", "session", "ls", "--call-timeout", "2s", "--endpoints", address)
 		if code != exitUnreachable || strings.Contains(stderr, "max_connections") != want {
 			t.Errorf("%s: exit code %d, %q", address, code, stderr)
 		}

@@ -121,13 +121,13 @@ func TestHoldFailsWhenTheSessionEndsOtherwise(t *testing.T) {
 func TestHoldWaitsAtAReadOnlyNode(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadOnly)
-	h := startHold(t, "--read-only", "--keep", "--call-timeout", "300ms")
+	h := startHold(t, "--read-only", "--keep", "--call-timeout", "2s")
 	var w waitingView
 	h.line(t, &w)
 	if w.State != "connected read-only" || w.Node != 1 || w.Index != 98 || w.Address != n.address {
 		t.Errorf("got %+v", w)
 	}
-	time.AfterFunc(600*time.Millisecond, func() { n.isIn(session.ModeReadWrite) }) // twice --call-timeout
+	time.AfterFunc(4*time.Second, func() { n.isIn(session.ModeReadWrite) }) // twice --call-timeout
 	var v heldView
 	h.line(t, &v)
 	if v.Token != tokenText {
@@ -144,14 +144,14 @@ func TestHoldWaitsAtAReadOnlyNode(t *testing.T) {
 func TestHoldWaitsWhenItsReadOnlyNodeIsLost(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadOnly)
-	h := startHold(t, "--read-only", "--keep", "--call-timeout", "300ms")
+	h := startHold(t, "--read-only", "--keep", "--call-timeout", "2s")
 	var w waitingView
 	h.line(t, &w)
 	back := n.lose()
 	lost := time.Now()
-	time.AfterFunc(600*time.Millisecond, back) // twice --call-timeout
+	time.AfterFunc(4*time.Second, back) // twice --call-timeout
 	h.line(t, &w)
-	if w.State != "connected read-only" || w.Address != n.address || time.Since(lost) < 600*time.Millisecond {
+	if w.State != "connected read-only" || w.Address != n.address || time.Since(lost) < 4*time.Second {
 		t.Errorf("got %+v after %v", w, time.Since(lost))
 	}
 	n.isIn(session.ModeReadWrite)

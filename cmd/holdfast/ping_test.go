@@ -13,7 +13,7 @@ func TestPingMeasuresEveryEndpoint(t *testing.T) {
 	n := startNode(t)
 	closed := closedPort(t)
 	code, stdout, stderr := execute(t, "", "ping", "--count", "5", "--interval", "1ms", "-o", "json", "--call-timeout",
-		"500ms", "--endpoints", n.address+","+closed)
+		"30s", "--endpoints", n.address+","+closed)
 	var views []pingView
 	if err := json.Unmarshal([]byte(stdout), &views); err != nil || code != exitFailed || len(views) != 2 {
 		t.Fatalf("exit code %d, %s, %v in %s", code, stderr, err, stdout)

@@ -45,7 +45,7 @@ func (s *sleepers) Term(context.Context) (uint64, error) {
 
 func trouble() Trouble {
 	return Trouble{
-		Length: 300 * time.Millisecond, Clusters: 2, Loops: 1, Stop: time.Millisecond, Every: 10 * time.Millisecond,
+		Length: 3 * time.Second, Clusters: 2, Loops: 1, Stop: time.Millisecond, Every: 10 * time.Millisecond,
 	}
 }
 

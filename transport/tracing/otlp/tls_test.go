@@ -121,6 +121,9 @@ func TestSpansThatAreRefused(t *testing.T) {
 	f.err = nil
 	f.mu.Unlock()
 	begun(t, p, queueSpans/2)
+	if err := p.ForceFlush(t.Context()); err != nil { // Close does not wait for long
+		t.Fatal(err)
+	}
 	p.Close()
 	if got, want := p.Stats(), (otlp.Stats{Sent: queueSpans / 2, Refused: rounds * queueSpans / 2}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
