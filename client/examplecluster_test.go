@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"net"
 	"os"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"holdfast/client"
 	"holdfast/node"
 	"holdfast/node/config"
+	"holdfast/test/loopback"
 )
 
 // TestMain ends the cluster of the examples.
@@ -63,21 +63,12 @@ func newExampleClient() *client.Client {
 	return c
 }
 
-// freeAddresses returns addresses that nobody listens at.
-func freeAddresses(n int) (free []string) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		check(err)
-		defer func() { check(l.Close()) }() // once all have one
-		free = append(free, l.Addr().String())
-	}
-	return free
-}
-
 func startExamples() {
 	dir, err := os.MkdirTemp("", "holdfast-examples-")
 	check(err)
-	cfg, free := config.Default(), freeAddresses(4)
+	free, err := loopback.Own(4)
+	check(err)
+	cfg := config.Default()
 	cfg.Node, cfg.DataDir = 1, dir
 	cfg.Gate.Room.DiskLimit = 0 // the disk of this machine is not the test's
 	cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = free[0], free[1], free[2], free[3]

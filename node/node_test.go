@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,41 +20,20 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/loopback"
 	"holdfast/transport/dial"
 	"holdfast/transport/guard"
 )
 
-// freePorts are four ports of the loopback that nobody uses now, below those that the system gives out itself.
-func freePorts(tb testing.TB) [4]string {
-	tb.Helper()
-	var ports [4]string
-	found := 0
-	for range 400 {
-		port := strconv.Itoa(10_000 + rand.N(10_000))
-		l, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if err != nil {
-			continue
-		}
-		defer l.Close() // at the end, so that each is a different one
-		ports[found] = port
-		if found++; found == len(ports) {
-			return ports
-		}
-	}
-	tb.Fatal("there are no free ports")
-	return ports
-}
-
 // alone is the configuration of a cluster of one node on loopback, that elects itself quickly.
 func alone(tb testing.TB) config.Config {
 	tb.Helper()
-	p := freePorts(tb)
-	at := func(i int) string { return "127.0.0.1:" + p[i] }
+	at := loopback.Free(tb, 4)
 	c := config.Default()
 	c.Auth.Mode = guard.None
 	c.Node, c.DataDir = 1, filepath.Join(tb.TempDir(), "data")
-	c.Peers = []config.Peer{{Node: 1, Client: at(0), Raft: at(1), Peer: at(2)}}
-	c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP = at(0), at(1), at(2), at(3)
+	c.Peers = []config.Peer{{Node: 1, Client: at[0], Raft: at[1], Peer: at[2]}}
+	c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP = at[0], at[1], at[2], at[3]
 	c.Sessions.HeartbeatInterval = 20 * time.Millisecond
 	c.Raft.HeartbeatTimeout, c.Raft.ElectionTimeout, c.Raft.LeaseTimeout = 50*time.Millisecond, 50*time.Millisecond,
 		50*time.Millisecond

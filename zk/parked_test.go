@@ -19,6 +19,7 @@ import (
 	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/loopback"
 	"holdfast/test/whole"
 	"holdfast/transport/guard"
 	"holdfast/transport/port"
@@ -56,24 +57,10 @@ func (limited) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 }
 
-// free returns addresses with ports that nothing uses.
-func free(t *testing.T) (at [5]string) {
-	t.Helper()
-	for i := range at {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binding a port waits for nothing
-		if err != nil {
-			t.Fatal(err)
-		}
-		at[i] = l.Addr().String()
-		defer func() { _ = l.Close() }() // at the end: a port that is closed already may be given again
-	}
-	return at
-}
-
 // onSockets starts a node whose port for ZooKeeper's clients takes so many connections.
 func onSockets(t *testing.T, most int) *sockets {
 	t.Helper()
-	at := free(t)
+	at := loopback.Free(t, 5)
 	cfg := config.Default()
 	cfg.Auth.Mode, cfg.Node, cfg.DataDir = guard.None, 1, filepath.Join(t.TempDir(), "data")
 	cfg.Listen = config.Listen{Client: at[0], Raft: at[1], Peer: at[2], HTTP: at[3], ZooKeeper: at[4]}

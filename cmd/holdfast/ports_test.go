@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"syscall"
 	"testing"
 )
@@ -25,21 +23,4 @@ func closedPort(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
-}
-
-// freePorts returns different addresses at which a test can listen, below the ports that the system gives out itself.
-func freePorts(t *testing.T, count int) (addresses []string) {
-	t.Helper()
-	for range 100 * count {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.N(10_000)))
-		if err != nil {
-			continue
-		}
-		defer l.Close() // at the end, so that each is a different one
-		if addresses = append(addresses, l.Addr().String()); len(addresses) == count {
-			return addresses
-		}
-	}
-	t.Fatal("there are no free ports")
-	return nil
 }

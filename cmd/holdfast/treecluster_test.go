@@ -12,6 +12,7 @@ import (
 	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/loopback"
 )
 
 // runningNode is a whole node on loopback.
@@ -30,7 +31,7 @@ func withLocalSessions(cfg *config.Config) { cfg.Sessions.Local = true }
 // startNodes runs whole nodes that are one cluster, until the end of the test. It returns once they are ready.
 func startNodes(t *testing.T, count int, change func(*config.Config)) []runningNode {
 	t.Helper()
-	free := freePorts(t, 4*count)
+	free := loopback.Free(t, 4*count)
 	var peers []config.Peer
 	for i := range count {
 		at := free[4*i:]

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+
+	"holdfast/test/loopback"
 )
 
 // try runs the program and returns what it wrote.
@@ -186,9 +188,7 @@ func TestHealth(t *testing.T) {
 			}
 		})
 	}
-	closed := httptest.NewServer(nil)
-	closed.Close()
-	if code, _, stderr := try(t, nil, "health", "--address", closed.Listener.Addr().String()); code != exitFailed ||
+	if code, _, stderr := try(t, nil, "health", "--address", loopback.Free(t, 1)[0]); code != exitFailed ||
 		stderr == "" {
 		t.Errorf("nobody there: got %d, %q, want %d and why", code, stderr, exitFailed)
 	}

@@ -7,38 +7,24 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"testing"
 
+	"holdfast/test/loopback"
 	"holdfast/transport/secure"
 )
 
-// freePortBase returns a base from which the ports of a dev cluster of n nodes are free now.
+// freePortBase returns a base from which the ports of a dev cluster of n nodes are the test's.
 func freePortBase(t *testing.T, n int) int {
 	t.Helper()
-	for base := 21_000; base < 30_000; base += portStep * n {
-		if allFree(t, dev{nodes: n, portBase: base}) {
-			return base
-		}
-	}
-	t.Fatal("no free ports")
-	return 0
-}
-
-func allFree(t *testing.T, d dev) bool {
-	t.Helper()
-	for i := range d.nodes {
+	var distances []int
+	for i := range n {
 		for port := range 5 {
-			l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", d.address(i, port))
-			if err != nil {
-				return false
-			}
-			l.Close()
+			distances = append(distances, i*portStep+port)
 		}
 	}
-	return true
+	return loopback.Base(t, distances...)
 }
 
 // startDev runs a dev cluster and returns what it printed until it serves, and a stop that returns its exit code.

@@ -21,6 +21,7 @@ import (
 	"holdfast/test/bench/proc"
 	"holdfast/test/bench/system"
 	"holdfast/test/bubble"
+	"holdfast/test/loopback"
 	"holdfast/transport/guard"
 )
 
@@ -52,15 +53,15 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	ports, err := proc.Ports(5 * size)
+	at, err := loopback.Own(5 * size)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &cluster{t: t, ctx: ctx, http: ports[3*size : 4*size], zk: ports[4*size:]}
+	c := &cluster{t: t, ctx: ctx, http: at[3*size : 4*size], zk: at[4*size:]}
 	for i := range size {
 		c.peers = append(c.peers, config.Peer{
-			Node: session.Node(i + 1), Client: ports[i], Raft: ports[size+i], Peer: ports[2*size+i],
+			Node: session.Node(i + 1), Client: at[i], Raft: at[size+i], Peer: at[2*size+i],
 		})
 	}
 	var running sync.WaitGroup

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"holdfast/session"
 	"holdfast/test/disk/faultfs"
 	"holdfast/test/disk/simdisk"
+	"holdfast/test/loopback"
 )
 
 const (
@@ -78,10 +78,10 @@ func newCluster(t *testing.T) *cluster {
 func newClusterWith(t *testing.T, with setup) *cluster {
 	t.Helper()
 	c := &cluster{t: t, images: t.TempDir(), flags: with.flags}
-	ports := freePorts(t, 12)
+	at := loopback.Free(t, 12)
 	address := func() string {
-		a := fmt.Sprintf("127.0.0.1:%d", ports[0])
-		ports = ports[1:]
+		a := at[0]
+		at = at[1:]
 		return a
 	}
 	var peers, endpoints []string
@@ -123,28 +123,6 @@ func (c *cluster) hasTree() (bool, string) {
 	defer cancel()
 	_, err := c.asker.Tree().Get(ctx, "/")
 	return err == nil, fmt.Sprint(err)
-}
-
-// freePorts returns ports below those that Linux gives out, so that a restarted node finds its own port free.
-func freePorts(t *testing.T, count int) []int {
-	t.Helper()
-	for range 100 {
-		first := 10000 + rand.IntN(7000)
-		ports := make([]int, 0, count)
-		for port := first; port < first+count; port++ {
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			if err != nil {
-				break
-			}
-			l.Close()
-			ports = append(ports, port)
-		}
-		if len(ports) == count {
-			return ports
-		}
-	}
-	t.Fatal("no free ports between 10000 and 17000")
-	return nil
 }
 
 // start starts a node's process.

@@ -18,6 +18,7 @@ import (
 	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/loopback"
 )
 
 // cluster is three nodes in this process, with consoles.
@@ -44,7 +45,7 @@ func begin(t testing.TB, change func(c *config.Config)) *cluster {
 	c := &cluster{}
 	c.t, _ = t.(*testing.T)
 	var peers []config.Peer
-	at := free(t, 4*3)
+	at := loopback.Free(t, 4*3)
 	for i := range 3 {
 		peers = append(peers, config.Peer{Node: session.Node(i + 1), Client: at[4*i], Raft: at[4*i+1], Peer: at[4*i+2]})
 	}
@@ -147,21 +148,6 @@ func (c *cluster) leader(t testing.TB) int {
 	}
 	t.Fatal("no leader")
 	return -1
-}
-
-// free returns different addresses that nobody listens on.
-func free(t testing.TB, count int) []string {
-	t.Helper()
-	addresses := make([]string, count)
-	for i := range addresses {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() //nolint:errcheck // it ends with all others: one that has ended may be given again
-		addresses[i] = l.Addr().String()
-	}
-	return addresses
 }
 
 // cutter is TCP that can be cut: connections to other nodes end, and new ones are refused, in both directions.

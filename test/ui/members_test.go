@@ -10,6 +10,7 @@ import (
 	"holdfast/client"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/loopback"
 )
 
 // member waits until the leader tells of a member what is wanted; there is false for none.
@@ -40,7 +41,7 @@ func TestMembers(t *testing.T) {
 	c := begin(t, nil)
 	c.connect(t)
 	fourth := config.Default()
-	at := free(t, 4)
+	at := loopback.Free(t, 4)
 	place := config.Peer{Node: 4, Client: at[0], Raft: at[1], Peer: at[2]}
 	fourth.Node, fourth.Peers = 4, append(slices.Clone(c.configs[0].Peers), place)
 	fourth.DataDir = filepath.Join(t.TempDir(), "4")

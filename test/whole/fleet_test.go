@@ -3,7 +3,6 @@ package whole_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/loopback"
 	"holdfast/test/sim/simnet"
 	"holdfast/transport/guard"
 )
@@ -60,20 +60,12 @@ func peerOf(i int) config.Peer {
 	return config.Peer{Node: session.Node(i + 1), Raft: host + ":7401", Peer: host + ":7402", Client: host + ":7400"}
 }
 
-// onLoopback returns a fleet on ports of this machine that were free.
+// onLoopback returns a fleet on ports of this machine.
 func onLoopback(t *testing.T, size int) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir()}
 	for i := range size {
-		var at [4]string
-		for j := range at {
-			l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binding a port waits for nothing
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = l.Close() }() // at the end: a port that is closed already may be given again
-			at[j] = l.Addr().String()
-		}
+		at := loopback.Free(t, 4)
 		f.listens = append(f.listens, config.Listen{Client: at[0], Raft: at[1], Peer: at[2], HTTP: at[3]})
 		f.peers = append(f.peers, config.Peer{Node: session.Node(i + 1), Client: at[0], Raft: at[1], Peer: at[2]})
 	}

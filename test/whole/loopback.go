@@ -3,7 +3,6 @@ package whole
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/loopback"
 )
 
 // Loopback is a cluster of one node on loopback, for examples: they run on the wall clock.
@@ -34,9 +34,11 @@ func NewLoopback() (*Loopback, error) {
 	cfg := config.Default()
 	cfg.Node, cfg.DataDir = 1, dir
 	cfg.Gate.Room.DiskLimit = 0 // the disk of this machine is not the test's
-	if err = listenFree(&cfg.Listen.Client, &cfg.Listen.Raft, &cfg.Listen.Peer, &cfg.Listen.HTTP); err != nil {
+	at, err := loopback.Own(4)
+	if err != nil {
 		return nil, err
 	}
+	cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = at[0], at[1], at[2], at[3]
 	cfg.Peers = []config.Peer{{
 		Node: 1, Client: cfg.Listen.Client, Raft: cfg.Listen.Raft, Peer: cfg.Listen.Peer,
 	}}
@@ -53,19 +55,6 @@ func NewLoopback() (*Loopback, error) {
 	case err := <-l.ended:
 		return nil, err
 	}
-}
-
-// listenFree sets different addresses at which nobody listens.
-func listenFree(addresses ...*string) error {
-	for _, address := range addresses {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binding a port waits for nothing
-		if err != nil {
-			return err
-		}
-		defer func() { _ = l.Close() }() // at the end: a port that is closed already may be given again
-		*address = l.Addr().String()
-	}
-	return nil
 }
 
 // planted waits until the node serves a tree.

@@ -10,19 +10,19 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/test/bench/proc"
 	"holdfast/test/certs"
+	"holdfast/test/loopback"
 	"holdfast/transport/secure"
 )
 
 // secured returns the settings of a ZooKeeper that serves TLS as well, and asks for certificates.
 func secured(t *testing.T, ca *certs.CA) (settings, port string) {
 	t.Helper()
-	ports, err := proc.Ports(1)
+	at, err := loopback.Own(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ = net.SplitHostPort(ports[0])
+	_, port, _ = net.SplitHostPort(at[0])
 	server := ca.Node("zoo", 1)
 	both := filepath.Join(ca.Dir, "server.pem") // the key, and the certificate
 	var all [][]byte

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holdfast/test/bench/proc"
+	"holdfast/test/loopback"
 	"holdfast/zk/jute"
 )
 
@@ -87,17 +88,17 @@ func zookeeperWith(t *testing.T, settings string) servers {
 	need(t, "java", "default-jre-headless")
 	need(t, jar, "libzookeeper-java")
 	dir := t.TempDir()
-	ports, err := proc.Ports(1)
+	at, err := loopback.Own(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(ports[0])
+	_, port, _ := net.SplitHostPort(at[0])
 	config := fmt.Sprintf("tickTime=2000\ndataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"+
 		"admin.enableServer=false\n4lw.commands.whitelist=*\n", filepath.Join(dir, "data"), port) + settings
 	if err := os.WriteFile(filepath.Join(dir, "zoo.cfg"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := servers{addresses: ports}
+	s := servers{addresses: at}
 	s.start(t, []string{
 		"java", "-Xmx256m", "-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true",
 		"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + superDigest, "-cp", jar + ":" + nettyJar,
@@ -176,29 +177,16 @@ func (s *servers) serve(t *testing.T) {
 	}
 }
 
-// freeBase returns a port from which on all that three nodes take are free.
+// freeBase returns a port from which on all that three nodes take are the test's.
 func freeBase(t *testing.T) int {
 	t.Helper()
-	for base := 20_000 + os.Getpid()%400*20; base < 32_000; base += 50 {
-		if free(base) {
-			return base
-		}
-	}
-	t.Fatal("no free ports")
-	return 0
-}
-
-func free(base int) bool {
+	var distances []int
 	for n := range 3 {
 		for port := range 5 {
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+10*n+port))
-			if err != nil {
-				return false
-			}
-			_ = l.Close()
+			distances = append(distances, 10*n+port)
 		}
 	}
-	return true
+	return loopback.Base(t, distances...)
 }
 
 // last returns the last bytes of a text.

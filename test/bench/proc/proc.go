@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,26 +90,6 @@ func (p *Process) Stop() {
 	bound := time.AfterFunc(stopWait, p.Kill)
 	<-p.ended
 	bound.Stop()
-}
-
-// Ports returns n addresses on loopback that were free a moment ago.
-func Ports(n int) ([]string, error) {
-	var all []string
-	var open []net.Listener
-	defer func() {
-		for _, l := range open {
-			_ = l.Close()
-		}
-	}()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binding a port waits for nothing
-		if err != nil {
-			return nil, err
-		}
-		open = append(open, l)
-		all = append(all, l.Addr().String())
-	}
-	return all, nil
 }
 
 // RaiseLimits raises the limit of open files of this process, and so of those it starts, as far as it may.

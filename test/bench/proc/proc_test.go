@@ -67,17 +67,3 @@ func TestProcess(t *testing.T) {
 		t.Error("RSS of an ended process is known")
 	}
 }
-
-func TestPorts(t *testing.T) {
-	got, err := Ports(5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for _, a := range got {
-		if !strings.HasPrefix(a, "127.0.0.1:") || seen[a] {
-			t.Errorf("addresses are %q, want five on loopback, all different", got)
-		}
-		seen[a] = true
-	}
-}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"holdfast/test/bench/proc"
+	"holdfast/test/loopback"
 )
 
 // Etcd is a build of etcd's server with its default settings.
@@ -30,18 +31,18 @@ func (e Etcd) Start(ctx context.Context, dir string) (Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := proc.Ports(2 * size)
+	at, err := loopback.Own(2 * size)
 	if err != nil {
 		return nil, err
 	}
 	var members []string
 	for i := range size {
-		members = append(members, fmt.Sprintf("n%d=http://%s", i+1, ports[2*i+1]))
+		members = append(members, fmt.Sprintf("n%d=http://%s", i+1, at[2*i+1]))
 	}
 	c := &etcdCluster{program: program, conns: map[int]*grpc.ClientConn{}}
 	if c.servers, err = start(dir, func(i int, own string) (proc.Spec, error) {
-		url, peer := "http://"+ports[2*i], "http://"+ports[2*i+1]
-		c.addresses = append(c.addresses, ports[2*i])
+		url, peer := "http://"+at[2*i], "http://"+at[2*i+1]
+		c.addresses = append(c.addresses, at[2*i])
 		return proc.Spec{Name: "etcd", Dir: own, Args: []string{
 			program, "--name", fmt.Sprintf("n%d", i+1), "--data-dir", filepath.Join(own, "data"),
 			"--listen-client-urls", url, "--advertise-client-urls", url,

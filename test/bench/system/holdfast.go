@@ -14,6 +14,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/test/bench/proc"
+	"holdfast/test/loopback"
 	"holdfast/transport/dial"
 )
 
@@ -49,11 +50,11 @@ func (h Holdfast) start(ctx context.Context, dir string, more func(n *nodes, i i
 	if err != nil {
 		return nil, err
 	}
-	ports, err := proc.Ports(size * perNode)
+	at, err := loopback.Own(size * perNode)
 	if err != nil {
 		return nil, err
 	}
-	n := &nodes{ports: ports, conns: map[int]*grpc.ClientConn{}}
+	n := &nodes{ports: at, conns: map[int]*grpc.ClientConn{}}
 	if n.servers, err = start(dir, func(i int, own string) (proc.Spec, error) {
 		args := []string{
 			program, "run", "--node", fmt.Sprint(i + 1), "--data-dir", filepath.Join(own, "data"),

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holdfast/test/bench/proc"
+	"holdfast/test/loopback"
 )
 
 // zooPorts of a server: clients, followers to their leader, elections.
@@ -31,19 +32,19 @@ func (ZooKeeper) Name() string { return "ZooKeeper" }
 
 // Start starts three servers.
 func (z ZooKeeper) Start(ctx context.Context, dir string) (Cluster, error) {
-	ports, err := proc.Ports(size * zooPorts)
+	at, err := loopback.Own(size * zooPorts)
 	if err != nil {
 		return nil, err
 	}
 	c := &ensemble{}
 	for i := range size {
-		c.addresses = append(c.addresses, ports[i*zooPorts])
+		c.addresses = append(c.addresses, at[i*zooPorts])
 	}
 	if c.servers, err = start(dir, func(i int, own string) (proc.Spec, error) {
 		return proc.Spec{Name: "zookeeper", Dir: own, Args: []string{
 			"java", "-Xmx1000m", "-cp", z.Jar, "org.apache.zookeeper.server.quorum.QuorumPeerMain",
 			filepath.Join(own, "zoo.cfg"),
-		}}, configure(own, i, ports)
+		}}, configure(own, i, at)
 	}); err != nil {
 		return nil, err
 	}
@@ -51,9 +52,9 @@ func (z ZooKeeper) Start(ctx context.Context, dir string) (Cluster, error) {
 }
 
 // configure writes the configuration of a server and its number.
-func configure(dir string, i int, ports []string) error {
+func configure(dir string, i int, at []string) error {
 	data := filepath.Join(dir, "data")
-	host, port, err := net.SplitHostPort(ports[i*zooPorts])
+	host, port, err := net.SplitHostPort(at[i*zooPorts])
 	if err != nil {
 		return err
 	}
@@ -61,11 +62,11 @@ func configure(dir string, i int, ports []string) error {
 	fmt.Fprintf(&b, "tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\nclientPort=%s\nclientPortAddress=%s\n"+
 		"maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=srvr\n", data, port, host)
 	for j := range size {
-		_, election, err := net.SplitHostPort(ports[j*zooPorts+2])
+		_, election, err := net.SplitHostPort(at[j*zooPorts+2])
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "server.%d=%s:%s\n", j+1, ports[j*zooPorts+1], election)
+		fmt.Fprintf(&b, "server.%d=%s:%s\n", j+1, at[j*zooPorts+1], election)
 	}
 	return errors.Join(
 		os.MkdirAll(data, 0o700),

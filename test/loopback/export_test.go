@@ -1,0 +1,3 @@
+package loopback
+
+var HoldPort = holdPort
