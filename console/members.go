@@ -46,7 +46,7 @@ func (c memberActs) drainMember(q *request) (act, error) {
 		},
 		do: func() (string, error) {
 			_, err := q.caller.DrainNode(q.ctx, m.ClientAddress, of, false)
-			return fmt.Sprintf("Node %d is being drained. The page of the members shows how far it has come.", of), err
+			return fmt.Sprintf("Node %d is being drained. "+follow, of), err
 		},
 	}, nil
 }
@@ -144,7 +144,7 @@ func count(n int, one, many string) string {
 }
 
 // follow says where the page shows how far a change has come.
-const follow = "This page shows how far it has come."
+const follow = "The page of the members shows how far it has come."
 
 // change is an act on one member, which the leader carries out.
 type change struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -253,7 +254,7 @@ func (c *Console) thaw(q *request) (act, error) {
 
 // durationOf reads a duration of a form or a query.
 func durationOf(q *request, name string) (time.Duration, error) {
-	d, err := time.ParseDuration(q.FormValue(name))
+	d, err := time.ParseDuration(strings.TrimSpace(q.FormValue(name)))
 	if err != nil || d < 0 {
 		return 0, &inputError{name, "must be a duration with a unit, such as 30s, 10m or 2h"}
 	}

@@ -10,10 +10,12 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -85,6 +87,10 @@ func (c *Console) with(w http.ResponseWriter, r *http.Request, do func(q *reques
 
 // called calls do with a request that has a caller, and ends when its connection or the console does.
 func (c *Console) called(w http.ResponseWriter, r *http.Request, do func(q *request)) {
+	if err := checkInput(r); err != nil {
+		c.fail(w, r, err)
+		return
+	}
 	one, done, err := c.callers.of(r)
 	if err != nil {
 		c.fail(w, r, err)
@@ -95,6 +101,20 @@ func (c *Console) called(w http.ResponseWriter, r *http.Request, do func(q *requ
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)() //nolint:contextcheck // the earlier of the two ends counts
 	do(&request{Request: r, caller: one, may: mayOf(r.Context(), c.authenticated), ctx: ctx})
+}
+
+// checkInput refuses a query that cannot be read, of which a part would count for nothing, and texts that are not UTF-8,
+// which no message to a node can have.
+func checkInput(r *http.Request) error {
+	if err := r.ParseForm(); err != nil {
+		return &inputError{"query", "must be readable: " + err.Error()}
+	}
+	for name, values := range r.Form {
+		if !utf8.ValidString(name) || slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
+			return &inputError{name, "must be text in UTF-8"}
+		}
+	}
+	return nil
 }
 
 // page serves a page, or its content alone.
@@ -183,7 +203,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	code := http.StatusBadGateway
 	switch _, ofInput := errors.AsType[*inputError](err); {
-	case ofInput, errors.Is(err, session.ErrInvalid):
+	case ofInput, errors.Is(err, session.ErrInvalid), errors.Is(err, tree.ErrInvalid), errors.Is(err, tree.ErrPath):
 		code = http.StatusBadRequest
 	case errors.Is(err, session.ErrUnauthenticated):
 		code = http.StatusUnauthorized

@@ -232,7 +232,10 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 		return control.Flush()
 	}
 	last, text := c.beginStream(r.Header.Get("Last-Event-ID"))
-	for end := time.Now().Add(streamLife); time.Now().Before(end) && send(text) == nil; {
+	// A page that has gone ends its stream, and so does one that closed its half of the connection: writes to that one
+	// succeed for as long as it reads.
+	gone := func() bool { return r.Context().Err() != nil }
+	for end := time.Now().Add(streamLife); !gone() && time.Now().Before(end) && send(text) == nil; {
 		n := c.news.after(last)
 		switch {
 		case !n.complete:

@@ -1,0 +1,40 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"holdfast/test/bubble"
+)
+
+// reader is a page that counts what is written to it. It takes everything.
+type reader struct {
+	*httptest.ResponseRecorder
+	writes int
+}
+
+func (r *reader) Write(b []byte) (int, error) {
+	if r.writes++; r.writes > 1000 {
+		return 0, http.ErrHandlerTimeout // a stream that does not end would hang the test
+	}
+	return r.ResponseRecorder.Write(b)
+}
+
+// A page that has closed its half of the connection takes what the node writes, and asks nothing any more: its request
+// has ended, and with it the stream.
+func TestAStreamEndsWithItsRequest(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := &Console{news: newNews("p")}
+		ctx, cancel := context.WithCancel(t.Context())
+		const life = 3 * time.Second
+		time.AfterFunc(life, cancel)
+		page, began := &reader{ResponseRecorder: httptest.NewRecorder()}, time.Now()
+		c.events(page, httptest.NewRequestWithContext(ctx, http.MethodGet, "/ui/events", nil))
+		if took := time.Since(began); took != life || page.writes != 1 {
+			t.Errorf("the stream lives %v and writes %d times, want %v and once", took, page.writes, life)
+		}
+	})
+}
