@@ -202,7 +202,7 @@ func (n *nodeLook) since(was *nodeLook) (all []clusterEvent) {
 // serves says what has changed in how a node serves.
 func serves(say func(event, format string, args ...any), was, is *client.Status) {
 	switch {
-	case !is.Ready && (was.Ready || was.NotReadyBecause != is.NotReadyBecause):
+	case !is.Ready && (was.Ready || withoutFigures(was.NotReadyBecause) != withoutFigures(is.NotReadyBecause)):
 		say("not-ready", "does not serve: %s", words.OrDash(is.NotReadyBecause))
 	case is.Ready && !was.Ready:
 		say("ready", "serves")
@@ -224,9 +224,9 @@ func serves(say func(event, format string, args ...any), was, is *client.Status)
 	}
 }
 
-// withoutFigures returns a warning without the words that have digits: how much or how long is no news.
-func withoutFigures(warning string) string {
-	return strings.Join(slices.DeleteFunc(strings.Fields(warning), func(word string) bool {
+// withoutFigures returns a reason without the words that have digits: how much or how long is no news.
+func withoutFigures(reason string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(reason), func(word string) bool {
 		return strings.ContainsAny(word, "0123456789")
 	}), " ")
 }

@@ -84,6 +84,15 @@ func TestClusterEvents(t *testing.T) {
 			nil, of(2, func(s *client.Status) { s.Ready, s.NotReadyBecause = false, "no round" }),
 			[]string{"3 not-ready: does not serve: no round"},
 		},
+		"does not serve for longer": {
+			of(2, func(s *client.Status) { s.Ready, s.NotReadyBecause = false, "stalled: a write has lasted 2s" }),
+			of(2, func(s *client.Status) { s.Ready, s.NotReadyBecause = false, "stalled: a write has lasted 3s" }), nil,
+		},
+		"does not serve for another reason": {
+			of(2, func(s *client.Status) { s.Ready, s.NotReadyBecause = false, "stalled: a write has lasted 2s" }),
+			of(2, func(s *client.Status) { s.Ready, s.NotReadyBecause = false, "no round" }),
+			[]string{"3 not-ready: does not serve: no round"},
+		},
 		"serves": {of(2, func(s *client.Status) { s.Ready = false }), nil, []string{"3 ready: serves"}},
 		"warns":  {nil, of(1, func(s *client.Status) { s.Warning = "disk 91% full" }), []string{"2 warning: disk 91% full"}},
 		"warns with another figure": {

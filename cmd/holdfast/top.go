@@ -110,9 +110,9 @@ func (s *topSource) Look(ctx context.Context, w top.Wish) top.Sample {
 		}
 		one.Clients, one.ClientsTold = append(one.Clients, connections...), one.ClientsTold || connections != nil
 	}
-	for _, failed := range []error{sessions, deaths} {
+	for of, failed := range map[top.Section]error{top.Sessions: sessions, top.Deaths: deaths} {
 		if failed != nil {
-			one.Failed = append(one.Failed, oneLine(failed))
+			one.Untold[of] = oneLine(failed)
 		}
 	}
 	one.At = time.Now()
@@ -215,7 +215,7 @@ type topClientView struct {
 
 func viewTop(m *top.Model, s *top.Sample) topView {
 	v := topView{
-		Time: s.At.Round(0), Rates: m.Rates(), Failed: s.Failed, Nodes: []topNodeView{}, Expiring: []sessionView{},
+		Time: s.At.Round(0), Rates: m.Rates(), Failed: s.Failed(), Nodes: []topNodeView{}, Expiring: []sessionView{},
 		Clients: []topClientView{}, Deaths: []certificateView{},
 	}
 	for i := range s.Nodes {

@@ -4,6 +4,7 @@ package top
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"holdfast/client"
@@ -41,8 +42,13 @@ type Sample struct {
 	ClientsTold bool
 	// Deaths are the newest certificates, the newest first.
 	Deaths []session.Certificate
-	// Failed says what could not be asked, one reason a text.
-	Failed []string
+	// Untold says why a section could not be had: its list is empty then, and nothing follows from that.
+	Untold [sections]string
+}
+
+// Failed says what could not be had, one reason a text.
+func (s *Sample) Failed() []string {
+	return slices.DeleteFunc(slices.Clone(s.Untold[:]), func(why string) bool { return why == "" })
 }
 
 // Node is the answer of one endpoint.

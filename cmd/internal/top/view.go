@@ -124,7 +124,7 @@ func (m *Model) alarms() (all []string) {
 	if l := m.sample.best(); l != nil && l.Freezing != nil {
 		all = append(all, fmt.Sprintf("frozen: nothing expires for %s more", short(l.Freezing.Left)))
 	}
-	for _, f := range m.sample.Failed {
+	for _, f := range m.sample.Failed() {
 		all = append(all, words.Printable(f))
 	}
 	return all
@@ -162,31 +162,44 @@ func (m *Model) rateLines(st style) (lines []string) {
 	return lines
 }
 
+// nodeLines returns a line for each node. What somebody must see stands at the left: figures grow, and a narrow terminal
+// cuts them off. A silent node has no columns: the name of its endpoint, which may be long, would move all of them.
 func (m *Model) nodeLines(st style) []string {
-	headers := []string{"NODE", "ROLE", "TERM", "APPLIED", "SESSIONS", "ATTACHED", "WATCHES", "ROUND TRIP", "READY"}
+	headers := []string{"NODE", "ROLE", "READY", "TERM", "APPLIED", "SESSIONS", "ATTACHED", "WATCHES", "ROUND TRIP"}
 	var rows [][]string
 	for i := range m.sample.Nodes {
+		if n := &m.sample.Nodes[i]; n.Silent == "" {
+			rows = append(rows, nodeCells(n))
+		}
+	}
+	told := align(headers, rows)
+	lines := []string{st.bold.Render(told[0])}
+	for i := range m.sample.Nodes {
 		n := &m.sample.Nodes[i]
-		s := &n.Status
 		if n.Silent != "" {
-			rows = append(rows, []string{words.Printable(n.Endpoint), "silent", "-", "-", "-", "-", "-", "-", "no"})
+			lines = append(lines, words.Printable(n.Endpoint)+"  silent: "+words.Printable(n.Silent))
 			continue
 		}
-		ready := "yes"
-		switch {
-		case s.Drain != nil:
-			ready = "draining"
-		case !s.Ready:
-			ready = "no"
-		}
-		rows = append(rows, []string{
-			node(s.Node), s.Role, number(s.Term), number(s.AppliedIndex), number(s.Global + s.Local), number(s.Attached),
-			number(s.Watches), n.RoundTrip.Round(10 * time.Microsecond).String(), ready,
-		})
+		told = told[1:]
+		lines = append(lines, told[0])
 	}
-	lines := align(headers, rows)
-	lines[0] = st.bold.Render(lines[0])
 	return lines
+}
+
+// nodeCells returns the columns of a node that answered.
+func nodeCells(n *Node) []string {
+	s := &n.Status
+	ready := "yes"
+	switch {
+	case s.Drain != nil:
+		ready = "draining"
+	case !s.Ready:
+		ready = "no"
+	}
+	return []string{
+		node(s.Node), s.Role, ready, number(s.Term), number(s.AppliedIndex), number(s.Global + s.Local),
+		number(s.Attached), number(s.Watches), n.RoundTrip.Round(10 * time.Microsecond).String(),
+	}
 }
 
 // title names the sections, and says how the one that is shown is sorted and filtered.
@@ -259,6 +272,8 @@ func (m *Model) none() string {
 	switch {
 	case m.sample.At.IsZero():
 		return "asking the cluster"
+	case m.sample.Untold[m.section] != "":
+		return "not known: " + words.Printable(m.sample.Untold[m.section])
 	case m.section == Clients && !m.sample.ClientsTold:
 		return "no node tells which connections it has"
 	case m.filter != "":
