@@ -14,10 +14,16 @@
   let broken = ""; // what is wrong with the stream, until it says something
   let failed = ""; // what was wrong with the newest load of the content, until one succeeds
   let missed = 0; // when the first change came that the content does not show, 0 if it shows all
+  // atLeast says how long something lasts in steps of which there are few: a screen reader reads out each change.
+  const atLeast = (ms) => {
+    const [, text] = [[3600e3, "an hour"], [600e3, "10 minutes"], [60e3, "a minute"]].find(([from]) => ms >= from) ||
+      [0, silence / 1000 + " s"];
+    return "more than " + text;
+  };
   const staleness = () => {
     const quiet = Date.now() - heard;
     if (failed || broken) return failed || broken;
-    if (quiet > silence) return "The node has said nothing for " + Math.round(quiet / 1000) + " s.";
+    if (quiet > silence) return "The node has said nothing for " + atLeast(quiet) + ".";
     if (missed && Date.now() - missed > silence) {
       return "A change is not shown" + (isBusy() ? " while text is selected." : " yet.");
     }
@@ -179,6 +185,11 @@
   const kept = 720;
   const short = (v) => v == null ? "–" : Math.abs(v) >= 1e6 ? (v / 1e6).toPrecision(3) + " M" :
     Math.abs(v) >= 1e4 ? (v / 1e3).toPrecision(3) + " k" : String(+v.toPrecision(3));
+  // alone returns where values are that have none beside them: a line has no length there, so they are drawn as points.
+  const alone = (values) => {
+    const found = values.flatMap((v, i) => v != null && values[i - 1] == null && values[i + 1] == null ? [i] : []);
+    return found.length ? found : null;
+  };
   const makePlots = (into) => {
     const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
     let data = {t: [], values: {}};
@@ -207,7 +218,8 @@
           width: Math.max(200, figure.clientWidth - 14), height: 150, legend: {show: false}, cursor: {drag: {x: false, y: false}},
           scales: {y: {range: (_, lo, hi) => [0, hi > 0 ? hi * 1.1 : 1]}},
           axes: [axis, {...axis, size: 52, values: (_, v) => v.map(short)}],
-          series: [{}, ...lines.map(([, name], i) => ({label: name, stroke: ink("--plot-" + (i + 1)), width: 1.5, spanGaps: false}))],
+          series: [{}, ...lines.map(([, name], i) => ({label: name, stroke: ink("--plot-" + (i + 1)), width: 1.5,
+            spanGaps: false, points: {size: 5, fill: ink("--plot-" + (i + 1)), filter: (u, at, all) => all ? null : alone(u.data[at])}}))],
         }, [[], ...lines.map(() => [])], figure);
         return {plot, lines, now};
       });

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -104,6 +105,57 @@ func TestPlotsAreInUTC(t *testing.T) {
 		apart := now.Sub(time.Date(now.Year(), now.Month(), now.Day(), at.Hour(), at.Minute(), 0, 0, time.UTC)).Abs()
 		if min(apart, 24*time.Hour-apart) > time.Hour {
 			t.Errorf("at %v a plot says %s", now, label)
+		}
+	}
+}
+
+// A figure with nothing before and behind it, such as the lateness of a single expiry, is seen: a line has no length there.
+func TestALonePointIsSeen(t *testing.T) {
+	c := begin(t, nil)
+	b := open(t, c.configs[0].Listen.HTTP)
+	b.expect("Canvas2D: Multiple readback operations") // of this test
+	b.before(`const fetched = window.fetch;
+		window.fetch = async (what, ...more) => {
+			if (what !== "/ui/samples") return fetched(what, ...more);
+			const t = Array.from({length: 600}, (_, i) => Date.now() / 1000 - 5 * (600 - i));
+			return new Response(JSON.stringify({t, values: {lateness_ms: t.map((_, i) => i === 300 ? 40 : null)}}));
+		};`)
+	b.visit(c.url(0, ""))
+	b.until(`(() => {
+		const figure = [...document.querySelectorAll("#plots figure")].find((one) => one.textContent.startsWith("Lateness"));
+		const plot = figure?.querySelector("canvas");
+		if (!plot) return false;
+		const colour = getComputedStyle(figure.querySelector(".c1")).color.match(/\d+/g).map(Number);
+		const dots = plot.getContext("2d").getImageData(0, 0, plot.width, plot.height).data;
+		window.seen = 0;
+		for (let at = 0; at < dots.length; at += 4) {
+			if (dots[at + 3] > 200 && colour.every((c, i) => Math.abs(c - dots[at + i]) < 16)) window.seen++;
+		}
+		return window.seen >= 9; // a dot of three by three
+	})()`)
+}
+
+// A screen reader reads out what the page says of itself whenever it changes: for how long a node has been silent changes
+// a few times, and not each second.
+func TestSilenceIsReadOutInSteps(t *testing.T) {
+	c := begin(t, nil)
+	b := open(t, c.configs[0].Listen.HTTP)
+	b.before(`window.ahead = 0;
+		const start = Date.now();
+		Date.now = () => { window.asked = true; return start + window.ahead; };
+		window.EventSource = class extends EventTarget { close() {} }; // a node that says nothing`)
+	b.visit(c.url(0, "settings"))
+	for _, step := range []struct{ from, to, says string }{
+		{"16e3", "59e3", "more than 15 s"}, {"60e3", "599e3", "more than a minute"},
+		{"600e3", "3599e3", "more than 10 minutes"}, {"3600e3", "1e9", "more than an hour"},
+	} {
+		for _, ahead := range []string{step.from, step.to} {
+			value[bool](b, fmt.Sprintf("window.asked = false, window.ahead = %s, true", ahead))
+			b.until("window.asked") // each second, and then it says at once what there is to say
+			want := "Stale. The node has said nothing for " + step.says + "."
+			if got := value[string](b, `document.getElementById("live").textContent`); got != want {
+				t.Errorf("%s ms ahead the page says %q, want %q", ahead, got, want)
+			}
 		}
 	}
 }
