@@ -147,23 +147,16 @@ func sameLabels(a, b []*dto.LabelPair) bool {
 // quantile returns a quantile of what a histogram has observed since another state of it, evenly spread in each bucket.
 // NaN stands for nothing observed.
 func quantile(q float64, now, then *dto.Histogram) float64 {
-	count := now.GetSampleCount() - then.GetSampleCount()
 	if now.GetSampleCount() <= then.GetSampleCount() {
 		return math.NaN()
 	}
-	rank := q * float64(count)
+	rank := q * float64(now.GetSampleCount()-then.GetSampleCount())
 	below, lower := 0.0, 0.0
-	for i, b := range now.GetBucket() {
-		upTo := float64(b.GetCumulativeCount())
-		if former := then.GetBucket(); i < len(former) {
-			upTo -= float64(former[i].GetCumulativeCount())
+	for _, b := range observed(now, then) {
+		if b.count > 0 && below+b.count >= rank && !math.IsInf(b.upper, 1) {
+			return b.lower + (b.upper-b.lower)*(rank-below)/b.count
 		}
-		if upTo >= rank && upTo > below && !math.IsInf(b.GetUpperBound(), 1) {
-			return lower + (b.GetUpperBound()-lower)*(rank-below)/(upTo-below)
-		}
-		if !math.IsInf(b.GetUpperBound(), 1) {
-			below, lower = upTo, b.GetUpperBound()
-		}
+		below, lower = below+b.count, b.lower
 	}
 	return lower // above all buckets
 }
