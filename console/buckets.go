@@ -1,6 +1,8 @@
 package console
 
 import (
+	"iter"
+	"maps"
 	"math"
 
 	dto "github.com/prometheus/client_model/go"
@@ -9,9 +11,9 @@ import (
 // bucket is how much a histogram has observed above lower, and not above upper.
 type bucket struct{ lower, upper, count float64 }
 
-// observed returns what a histogram has observed since another state of it, the lowest bucket first, and above all
-// buckets one without an upper bound. Classic buckets grow by a factor of two: a promise of 9 s and one of 5.2 s are the
-// same to them. So it takes the native ones, which are finer, unless the two states have other ones.
+// observed returns what a histogram has observed since another state of it, the lowest bucket first. Classic buckets
+// grow by a factor of two: a promise of 9 s and one of 5.2 s are the same to them. So it takes the native ones, which
+// are finer, unless the two states have different ones. Behind the classic ones comes one without an upper bound.
 func observed(now, then *dto.Histogram) []bucket {
 	same := then == nil || then.GetSchema() == now.GetSchema() && then.GetZeroThreshold() == now.GetZeroThreshold()
 	if len(now.GetPositiveSpan()) > 0 && same {
@@ -36,10 +38,7 @@ func classic(now, then *dto.Histogram) []bucket {
 
 func native(now, then *dto.Histogram) []bucket {
 	all := []bucket{{0, now.GetZeroThreshold(), float64(now.GetZeroCount()) - float64(then.GetZeroCount())}}
-	former := make(map[int32]int64)
-	for at, count := range filled(then) {
-		former[at] = count
-	}
+	former := maps.Collect(filled(then))
 	// Bucket i ends at base^i, and base is 2^(2^-schema).
 	bound := func(i int32) float64 { return math.Exp2(math.Ldexp(float64(i), -int(now.GetSchema()))) }
 	for at, count := range filled(now) {
@@ -48,9 +47,9 @@ func native(now, then *dto.Histogram) []bucket {
 	return all
 }
 
-// filled yields the native buckets of a histogram in their order, with their counts. Spans lie apart by their offsets,
-// and each count is written as what it differs by from the one before.
-func filled(h *dto.Histogram) func(yield func(at int32, count int64) bool) {
+// filled yields the native buckets of a histogram in their order, with their counts. Spans lie apart by their
+// offsets, and each count is written as what it differs by from the one before.
+func filled(h *dto.Histogram) iter.Seq2[int32, int64] {
 	return func(yield func(int32, int64) bool) {
 		deltas := h.GetPositiveDelta()
 		at, count := int32(0), int64(0)

@@ -9,8 +9,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// What a plot shows is within a tenth of what was observed, though the classic buckets of the nodes' histograms grow by a
-// factor of two: promises of 9 s were shown as 5.2 s.
+// What a plot shows is within a tenth of what was observed, though the classic buckets of the nodes' histograms grow
+// by a factor of two: promises of 9 s were shown as 5.2 s.
 func TestQuantilesAreTrue(t *testing.T) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "promise_left_seconds", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14), // as node has it

@@ -51,7 +51,8 @@ func TestBadInputIsRefusedByName(t *testing.T) {
 			t.Errorf("%s %s: %d, want 400 and %q:\n%s", tt.address, tt.form, w.Code, tt.shows, w.Body)
 		}
 	}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ui/sessions/0x1/extend", strings.NewReader("for=+10m+"))
+	form := strings.NewReader("for=+10m+")
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ui/sessions/0x1/extend", form)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, r)

@@ -103,8 +103,8 @@ func (c *Console) called(w http.ResponseWriter, r *http.Request, do func(q *requ
 	do(&request{Request: r, caller: one, may: mayOf(r.Context(), c.authenticated), ctx: ctx})
 }
 
-// checkInput refuses a query that cannot be read, of which a part would count for nothing, and texts that are not UTF-8,
-// which no message to a node can have.
+// checkInput refuses a query that cannot be read, of which a part would count for nothing, and texts that are not
+// UTF-8, which no message to a node can have.
 func checkInput(r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
 		return &inputError{"query", "must be readable: " + err.Error()}

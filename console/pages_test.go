@@ -218,3 +218,12 @@ func TestMovesOfASession(t *testing.T) {
 		t.Errorf("of a session that has ended: %+v", dead)
 	}
 }
+
+// What an act on a member leads to is on the page of the members, and not on the one that says that it is done.
+func TestTheMembersPageShowsHowFarChangesAre(t *testing.T) {
+	for name, of := range changes() {
+		if name != "transfer" && !strings.Contains(of.done, "The page of the members shows how far it has come.") {
+			t.Errorf("%s says %q", name, of.done)
+		}
+	}
+}

@@ -109,7 +109,8 @@ func TestPlotsAreInUTC(t *testing.T) {
 	}
 }
 
-// A figure with nothing before and behind it, such as the lateness of a single expiry, is seen: a line has no length there.
+// A figure with nothing before and behind it, such as the lateness of a single expiry, is seen: a line has no length
+// there.
 func TestALonePointIsSeen(t *testing.T) {
 	c := begin(t, nil)
 	b := open(t, c.configs[0].Listen.HTTP)
@@ -135,8 +136,8 @@ func TestALonePointIsSeen(t *testing.T) {
 	})()`)
 }
 
-// A screen reader reads out what the page says of itself whenever it changes: for how long a node has been silent changes
-// a few times, and not each second.
+// A screen reader reads out what the page says of itself whenever it changes: for how long a node has been silent
+// changes a few times, and not each second.
 func TestSilenceIsReadOutInSteps(t *testing.T) {
 	c := begin(t, nil)
 	b := open(t, c.configs[0].Listen.HTTP)
@@ -146,8 +147,10 @@ func TestSilenceIsReadOutInSteps(t *testing.T) {
 		window.EventSource = class extends EventTarget { close() {} }; // a node that says nothing`)
 	b.visit(c.url(0, "settings"))
 	for _, step := range []struct{ from, to, says string }{
-		{"16e3", "59e3", "more than 15 s"}, {"60e3", "599e3", "more than a minute"},
-		{"600e3", "3599e3", "more than 10 minutes"}, {"3600e3", "1e9", "more than an hour"},
+		{"16e3", "59e3", "more than 15 s"},
+		{"60e3", "599e3", "more than a minute"},
+		{"600e3", "3599e3", "more than 10 minutes"},
+		{"3600e3", "1e9", "more than an hour"},
 	} {
 		for _, ahead := range []string{step.from, step.to} {
 			value[bool](b, fmt.Sprintf("window.asked = false, window.ahead = %s, true", ahead))

@@ -162,8 +162,8 @@ func (m *Model) rateLines(st style) (lines []string) {
 	return lines
 }
 
-// nodeLines returns a line for each node. What somebody must see stands at the left: figures grow, and a narrow terminal
-// cuts them off. A silent node has no columns: the name of its endpoint, which may be long, would move all of them.
+// nodeLines returns a line for each node. What somebody must see stands at the left: figures grow, and a narrow
+// terminal cuts them off. A silent node has no columns: the name of its endpoint, which may be long, would move them.
 func (m *Model) nodeLines(st style) []string {
 	headers := []string{"NODE", "ROLE", "READY", "TERM", "APPLIED", "SESSIONS", "ATTACHED", "WATCHES", "ROUND TRIP"}
 	var rows [][]string
