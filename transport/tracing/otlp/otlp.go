@@ -75,7 +75,7 @@ func (p *Provider) Stats() Stats { return p.queue.stats() }
 func dial(cfg Config) (sdk.SpanExporter, error) {
 	scheme, address, _ := strings.Cut(cfg.Endpoint, "://")
 	o := []otlptracegrpc.Option{
-		otlptracegrpc.WithEndpoint(address), otlptracegrpc.WithTimeout(exportWait),
+		otlptracegrpc.WithEndpoint(address), otlptracegrpc.WithTimeout(retryFor),
 		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
 			Enabled: true, InitialInterval: time.Second, MaxInterval: 10 * time.Second, MaxElapsedTime: retryFor,
 		}),

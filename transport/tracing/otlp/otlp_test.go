@@ -3,12 +3,15 @@ package otlp_test
 import (
 	"context"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"holdfast/transport/tracing/otlp"
 )
@@ -86,6 +89,48 @@ func TestCollector(t *testing.T) {
 		t.Errorf("resource is %v, want service.instance.id c/2", got.GetResource())
 	}
 	p.Close()
+}
+
+// away is a collector that refuses what it gets until it has been asked for so long.
+type away struct {
+	stub
+
+	wait  time.Duration
+	mu    sync.Mutex
+	since time.Time
+}
+
+func (a *away) Export(ctx context.Context, r *collector.ExportTraceServiceRequest,
+) (*collector.ExportTraceServiceResponse, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.since.IsZero() {
+		a.since = time.Now()
+	}
+	if time.Since(a.since) < a.wait {
+		return nil, status.Error(codes.Unavailable, "starting")
+	}
+	return a.stub.Export(ctx, r)
+}
+
+// A collector that is away for some seconds, as during its own restart, costs no spans.
+func TestCollectorThatIsAwayForAMoment(t *testing.T) {
+	t.Parallel()
+	l := listen(t)
+	a := &away{stub: stub{got: make(chan *collector.ExportTraceServiceRequest, 8)}, wait: 6 * time.Second}
+	server := grpc.NewServer()
+	collector.RegisterTraceServiceServer(server, a)
+	go func() { _ = server.Serve(l) }()
+	defer server.Stop()
+	p := provider(t, configured("http://"+l.Addr().String()))
+	begun(t, p, 1)
+	if err := p.ForceFlush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	if got, want := p.Stats(), (otlp.Stats{Sent: 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
 }
 
 // A collector that takes connections and says nothing does not keep a node from stopping: Close returns, though the

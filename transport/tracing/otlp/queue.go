@@ -14,9 +14,8 @@ import (
 const (
 	queueSpans = 4096
 	batchSpans = 512
-	// exportWait bounds one attempt to send a batch, retryFor the attempts of one batch. After that it is dropped.
-	exportWait = 5 * time.Second
-	retryFor   = 30 * time.Second
+	// retryFor bounds all attempts to send a batch together. After that it is dropped.
+	retryFor = 30 * time.Second
 	// stopWait is how long a node that stops waits for the collector to take what is left.
 	stopWait = time.Second
 	// logInterval bounds the log lines about a collector that takes nothing.
