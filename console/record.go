@@ -224,6 +224,9 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // an error means that the connection has none
 	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead { // the mux takes it for a GET, and its answer has no end to wait for
+		return
+	}
 	send := func(text string) error {
 		_ = control.SetWriteDeadline(time.Now().Add(streamWrite)) // as above
 		if _, err := fmt.Fprint(w, text); err != nil {

@@ -38,3 +38,18 @@ func TestAStreamEndsWithItsRequest(t *testing.T) {
 		}
 	})
 }
+
+// A request for the head alone is answered, and holds no stream.
+func TestTheHeadOfAStreamIsNoStream(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := &Console{news: newNews("p")}
+		page, began := &reader{ResponseRecorder: httptest.NewRecorder()}, time.Now()
+		c.events(page, httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/ui/events", nil))
+		if took := time.Since(began); took != 0 || page.writes != 0 {
+			t.Errorf("the answer took %v and %d writes, want none of either", took, page.writes)
+		}
+		if got := page.Header().Get("Content-Type"); got != "text/event-stream" {
+			t.Errorf("the type is %q", got)
+		}
+	})
+}

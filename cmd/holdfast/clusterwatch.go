@@ -12,6 +12,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
+	"holdfast/cmd/internal/top"
 	"holdfast/session"
 	"holdfast/session/words"
 )
@@ -32,7 +33,7 @@ time of a line is that of the look. With -o json each line is an object.`,
 			return c.target.with(func(cl *client.Client) error { return watchCluster(cmd.Context(), c, cl, every) })
 		},
 	}
-	cmd.Flags().Var(arg.Positive(&every, time.Second, 0), "every", "time between two looks")
+	cmd.Flags().Var(arg.AtLeast(&every, time.Second, top.LeastEvery), "every", "time between two looks")
 	return cmd
 }
 
