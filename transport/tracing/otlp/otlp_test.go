@@ -64,15 +64,20 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// A collector gets what was begun here, with the node's name.
-func TestCollector(t *testing.T) {
-	l := listen(t)
-	s := &stub{got: make(chan *collector.ExportTraceServiceRequest, 8)}
-	server := grpc.NewServer()
+// served returns the endpoint of a collector, which serves until the test ends.
+func served(t *testing.T, s collector.TraceServiceServer) (endpoint string) {
+	t.Helper()
+	l, server := listen(t), grpc.NewServer()
 	collector.RegisterTraceServiceServer(server, s)
 	go func() { _ = server.Serve(l) }()
-	defer server.Stop()
-	p := provider(t, configured("http://"+l.Addr().String()))
+	t.Cleanup(server.Stop)
+	return "http://" + l.Addr().String()
+}
+
+// A collector gets what was begun here, with the node's name.
+func TestCollector(t *testing.T) {
+	s := &stub{got: make(chan *collector.ExportTraceServiceRequest, 8)}
+	p := provider(t, configured(served(t, s)))
 	begun(t, p, 1)
 	if err := p.ForceFlush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -116,13 +121,8 @@ func (a *away) Export(ctx context.Context, r *collector.ExportTraceServiceReques
 // A collector that is away for some seconds, as during its own restart, costs no spans.
 func TestCollectorThatIsAwayForAMoment(t *testing.T) {
 	t.Parallel()
-	l := listen(t)
 	a := &away{stub: stub{got: make(chan *collector.ExportTraceServiceRequest, 8)}, wait: 6 * time.Second}
-	server := grpc.NewServer()
-	collector.RegisterTraceServiceServer(server, a)
-	go func() { _ = server.Serve(l) }()
-	defer server.Stop()
-	p := provider(t, configured("http://"+l.Addr().String()))
+	p := provider(t, configured(served(t, a)))
 	begun(t, p, 1)
 	if err := p.ForceFlush(t.Context()); err != nil {
 		t.Fatal(err)
