@@ -198,7 +198,7 @@ func (l *log) apply(c session.Command, in uint64) session.Result {
 			break
 		}
 		v.attachment++
-		s.Owner, s.Attachment = c.NewOwner, v.attachment
+		s.Owner, s.Attachment, s.Instance = c.NewOwner, v.attachment, c.Instance
 		v.sessions[c.ID], result.Session = s, s
 		changes = append(changes, session.Change{Kind: session.Moved, Session: s})
 	case session.MoveSessions:

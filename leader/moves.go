@@ -29,16 +29,12 @@ func (q *requests) resumes(node session.Node, r *session.ResumesRequest, done an
 	switch {
 	case len(b.at) == 0:
 		b.finish()
-	case q.logVersion() >= 2: // members of former releases stop at an entry with many moves
+	case q.logVersion() >= 2 && q.allNamed(): // members of former releases stop at an entry with many moves
 		q.log.Submit(c, b.together)
 	default:
 		b.left = len(b.at)
 		for n := range b.at {
-			move := c.Each(n)
-			if q.logVersion() < 1 {
-				move.Named = 0
-			}
-			q.log.Submit(move, func(result session.Result, err error) { b.apart(n, result, err) })
+			q.submitMove(c.Each(n), func(result session.Result, err error) { b.apart(n, result, err) })
 		}
 	}
 }

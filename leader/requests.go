@@ -20,6 +20,7 @@ type requests struct {
 	wall       *wallClock
 	stats      *counters
 	handlers   handlers
+	unnamed    unnamed
 }
 
 // arrives reports whether a request adds to the state. Such requests have places of their own on a stream, as their
@@ -123,7 +124,12 @@ func (q *requests) wait(done answered, f func()) {
 
 // propose proposes a command whose result is a session or a block of ids.
 func (q *requests) propose(c session.Command, done answered) {
-	q.log.Submit(c, func(result session.Result, err error) {
+	q.log.Submit(c, q.told(done))
+}
+
+// told returns what tells done the result of a command.
+func (q *requests) told(done answered) func(session.Result, error) {
+	return func(result session.Result, err error) {
 		if err == nil {
 			err = q.decided(&result)
 		}
@@ -135,7 +141,7 @@ func (q *requests) propose(c session.Command, done answered) {
 			Term: result.Term, Index: result.Index, Session: result.Session, Repeated: result.Repeated,
 			First: result.First,
 		}, nil)
-	})
+	}
 }
 
 // decided returns what a result means to the caller. Only the leader of the entry's own term, while it is in that term,

@@ -33,9 +33,8 @@ func (q *requests) move(node session.Node, r *session.ResumeRequest, done answer
 		done(session.Reply{}, session.ErrClosing)
 		return
 	}
-	move := session.MoveSession{ID: r.Token.ID, NewOwner: node, Instance: r.Instance, Attempt: r.Attempt}
-	if q.logVersion() >= 1 { // former releases stop at an entry that names an attachment
-		move.Named, move.NamedLocal = r.Token.Attachment, r.Token.Local
-	}
-	q.propose(move, done)
+	q.submitMove(session.MoveSession{
+		ID: r.Token.ID, NewOwner: node, Instance: r.Instance, Attempt: r.Attempt,
+		Named: r.Token.Attachment, NamedLocal: r.Token.Local,
+	}, q.told(done))
 }

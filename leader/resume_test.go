@@ -28,7 +28,7 @@ func TestM1Resume(t *testing.T) {
 		w.log.decides(func(context.Context, session.Command) (session.Result, error, bool) {
 			return session.Result{Term: term, Session: r.Session, Repeated: true}, nil, true
 		})
-		again := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Attempt: 3}})
+		again := m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 77, Attempt: 3}})
 		if again.Err != nil || !again.Repeated {
 			t.Errorf("reply %+v to a repeat, want Repeated", again)
 		}
@@ -36,7 +36,7 @@ func TestM1Resume(t *testing.T) {
 			return session.Result{Term: term, Err: session.MovedTo(session.Session{Attachment: 8, Instance: 6})}, nil,
 				true
 		})
-		r = m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Attempt: 2}})
+		r = m.ask(session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 77, Attempt: 2}})
 		if told, ok := errors.AsType[*session.MovedError](r.Err); !ok ||
 			*told != (session.MovedError{Attachment: 8, Instance: 6}) {
 			t.Errorf("reply %+v to an older attempt, want ErrMoved", r)
