@@ -115,16 +115,13 @@ test soak proof: export GOGC := $(or $(GOGC),400)
 test: ## Run all tests: unit and simulation under -race, counts without it, planted bugs, soak, model; with docker and FUSE where they are
 	all=$$(go list ./... | grep -v /test/model); SEEDS='$(or $(SEEDS),8)' go test -race -p $(PACKAGES) -timeout 30m $(LONGEST) $$all
 	go test -timeout 15m ./test/bench
-	$(MAKE) deploy-check
-	$(MAKE) release-check ARCHS=amd64
 	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 		echo; echo '*** The tests of fences in a database did NOT run: there is no PostgreSQL here (Debian: postgresql).'; \
 	fi
 	@if [ -z "$${CI:-}" ] && ! command -v systemd-analyze >/dev/null; then \
 		echo; echo '*** The test of the units did NOT run: there is no systemd-analyze here (Debian: systemd).'; \
 	fi
-	$(MAKE) soak SEEDS=$(or $(SEEDS),48)
-	$(MAKE) disks test-ui
+	$(MAKE) -j2 --output-sync=target disks computed test-ui SEEDS=$(or $(SEEDS),48)
 	$(MAKE) -j2 --output-sync=target test-zk planted model SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/6
 	@if docker info >/dev/null 2>&1; then \
 		$(MAKE) e2e; \
@@ -133,6 +130,13 @@ test: ## Run all tests: unit and simulation under -race, counts without it, plan
 	else \
 		echo; echo '*** The tests with containers did NOT run: there is no docker here ("docker info" says why). All others passed.'; \
 	fi
+
+# These only compute, and wait for no clock. In make test they take what the tests of disks and of the console leave.
+.PHONY: computed
+computed:
+	nice -n 19 $(MAKE) soak
+	nice -n 19 $(MAKE) deploy-check
+	nice -n 19 $(MAKE) release-check ARCHS=amd64
 
 .PHONY: deploy-check
 deploy-check: ## Hold alert rules, dashboard, manifests and unit of deploy/ against what reads them; a module of its own

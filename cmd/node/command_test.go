@@ -18,6 +18,7 @@ import (
 func try(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errors strings.Builder
+	args = append([]string{}, args...) // for nil, cobra takes the arguments of the test's own process
 	code = run(t.Context(), args, environ, &out, &errors)
 	return code, out.String(), errors.String()
 }
