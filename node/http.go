@@ -39,7 +39,7 @@ func newHTTP(n *Node, registry *prometheus.Registry) *http.Server {
 	mux.Handle("GET /metrics", n.ports.access.Handler(auth.Reader, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
 	mux.HandleFunc("GET /healthz", n.healthz)
 	if c := n.ports.console; c != nil {
-		mux.Handle("/ui/", n.ports.access.Browser(auth.Reader, c))
+		mux.Handle("/ui/", knownHosts(&n.cfg, n.ports.access.Browser(auth.Reader, c)))
 		mux.Handle("GET /{$}", http.RedirectHandler("/ui/", http.StatusFound))
 	}
 	server := &http.Server{

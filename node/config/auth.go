@@ -3,6 +3,8 @@ package config
 import (
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"holdfast/transport/guard"
 	"holdfast/transport/secure"
@@ -16,6 +18,16 @@ type Auth struct {
 	// File has the tokens and the names of certificates; AuditFile gets the lines about what operators do. Both may be
 	// empty.
 	File, AuditFile string
+	// HTTPNames are further names under which browsers reach a node that authenticates nobody, with commas between them.
+	HTTPNames string
+}
+
+// Names returns the hosts of HTTPNames.
+func (a Auth) Names() []string {
+	if a.HTTPNames == "" {
+		return nil
+	}
+	return strings.Split(a.HTTPNames, ",")
 }
 
 // On reports whether callers are authenticated.
@@ -42,8 +54,15 @@ func authSettings() []setting {
 				"unless auth is none"),
 		file("audit_file", func(c *Config) *string { return &c.Auth.AuditFile }).
 			helps("file to which the lines about what operators do are added; empty: they go to the log"),
+		word("http_names", "", "names of hosts, with commas between them, or empty",
+			func(s string) bool { return !slices.ContainsFunc(Auth{HTTPNames: s}.Names(), notHost) },
+			func(c *Config) *string { return &c.Auth.HTTPNames }).from("empty").
+			helps("with auth none: names with a dot under which browsers reach the console, besides the node's own name " +
+				"in peers; under others a foreign page could act in it"),
 	}
 }
+
+func notHost(s string) bool { return s == "" || !validHost(s) }
 
 // auth checks that nobody opens a node to strangers without having said so.
 func (k *checker) auth() {
@@ -68,6 +87,8 @@ func (k *checker) auth() {
 			"auth_file", "auth")
 	case !a.On() && a.File != "":
 		k.clash("must be empty unless auth is tokens, certificates or both: nothing would read it", "auth_file", "auth")
+	case a.On() && a.HTTPNames != "":
+		k.clash("must be empty unless auth is none: nothing would read it", "http_names", "auth")
 	}
 }
 

@@ -50,6 +50,28 @@ func TestAuth(t *testing.T) {
 	}
 }
 
+// Further names are those of hosts, and only a node that authenticates nobody asks for them.
+func TestHTTPNames(t *testing.T) {
+	for _, tt := range []struct {
+		names, file string
+		mode        guard.Mode
+		wrong       string
+	}{
+		{"console.example.com,Proxy", "", "", ""},
+		{"a.test,,b.test", "", "", "http_names a.test,,b.test: must be names of hosts"},
+		{"http://a.test", "", "", "http_names http://a.test: must be names of hosts"},
+		{"a.test", "a.yaml", guard.Tokens, "http_names a.test: must be empty unless auth is none"},
+	} {
+		c := validConfig(t)
+		c.Auth = Auth{Mode: tt.mode, File: tt.file, HTTPNames: tt.names}
+		c.Listen.Client, c.Listen.HTTP = "127.0.0.1:7400", "127.0.0.1:7403"
+		if _, err := c.Complete(); (err != nil) != (tt.wrong != "") ||
+			err != nil && !strings.HasPrefix(err.Error(), tt.wrong) {
+			t.Errorf("%+v: got %v", tt, err)
+		}
+	}
+}
+
 // ZooKeeper's clients are known by certificates or not at all.
 func TestAuthOfZooKeepersPort(t *testing.T) {
 	for _, tt := range []struct {

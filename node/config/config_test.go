@@ -112,7 +112,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"max_writes_per_second":               "14",
 		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16",
 		"max_connections_per_address": "17", "disk_limit": "80", "memory_limit": "4096",
-		"auth": "tokens", "auth_file": "a.yaml", "audit_file": "audit.log",
+		"auth": "tokens", "auth_file": "a.yaml", "audit_file": "audit.log", "http_names": "a.test,b.test",
 		"node_tls": "require", "client_tls": "prefer", "http_tls": "require",
 		"tls_cert": "c", "tls_key": "k",
 		"tls_ca": "a", "tls_client_ca": "b", "client_auth": "require", "http_auth": "optional", "tls_1_2": "on",
