@@ -26,7 +26,7 @@ QUICK := owner-not-asked|timeout-of-half|two-owners|unanswered-leader
 # What takes longest under -race: it begins first, so that no processor is idle at the end. A bubble uses one at a time,
 # and many packages wait for real clocks: more of them than there are processors run at a time.
 PACKAGES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
-LONGEST := ./test/sim ./node ./test/raft ./transport/clientport ./fsm ./client
+LONGEST := ./test/sim ./node ./test/raft ./zk ./test/whole ./transport/clientport ./test/bench ./fsm ./client
 
 # One race of the Raft library that changes nothing, see test/raft/README.md.
 export GORACE := suppressions=$(CURDIR)/test/raft/race.supp
