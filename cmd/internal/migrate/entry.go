@@ -54,6 +54,9 @@ func (r *run) at(ctx context.Context, path string) (h have, err error) {
 
 // entry makes the target have an entry, or compares it. It returns how many children that has there, -1 without one.
 func (r *run) entry(ctx context.Context, path string, n Node) (children int, err error) {
+	if path != tree.Root && r.full(path) == reserved { // of a chroot's own; without: the cluster's is overwritten
+		return -1, &RefusalError{Field: "path", Why: "is where the cluster keeps its own affairs: give --to"}
+	}
 	if err := checkNode(r.full(path), n); err != nil {
 		return -1, err
 	}

@@ -119,3 +119,34 @@ func TestContainersOfBothSides(t *testing.T) {
 		holds(t, s, to)
 	})
 }
+
+// TestAnEntryOfTheClustersName: an application of a chroot may have an entry zookeeper of its own. It is told when it
+// would be the cluster's, and copied otherwise.
+func TestAnEntryOfTheClustersName(t *testing.T) {
+	run(t, func(t *testing.T, to *client.Tree) {
+		t.Helper()
+		s := application()
+		s.entries["/zookeeper"] = migrate.Node{ACL: closed, Data: []byte("an application's")}
+		s.entries["/zookeeper/below"] = migrate.Node{ACL: open}
+		over := options
+		over.Overwrite = true
+		for range 2 {
+			got := copied(t, s, to, over)
+			if got.Equal || got.Copied.Refused != 1 || len(got.Problems) == 0 || got.Problems[0].Path != "/zookeeper" ||
+				got.Problems[0].Field != "path" {
+				t.Errorf("over the cluster's own: %+v %v", got.Copied, got.Problems)
+			}
+		}
+		if e, err := to.Get(t.Context(), "/zookeeper"); err != nil || e.Data != nil {
+			t.Errorf("the cluster's own entry has %q, %v", e.Data, err)
+		}
+		below, err := to.Chroot("/moved")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := copied(t, s, below, options); !got.Equal {
+			t.Errorf("below a path: %+v %v", got.Copied, got.Problems)
+		}
+		holds(t, s, below)
+	})
+}

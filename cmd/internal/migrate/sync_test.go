@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"slices"
@@ -130,7 +131,7 @@ func (s *stale) answer(session int64, r jute.Request) []byte {
 	case jute.GetChildren2:
 		var names []string
 		if s.synced[session] {
-			names = []string{"new"}
+			names = []string{"new", "zookeeper"}
 		}
 		e.Strings(names)
 		e.Stat(jute.Stat{})
@@ -192,7 +193,7 @@ func TestReadsFollowASync(t *testing.T) {
 		if _, found, err := z.Node(t.Context(), "/new"); err != nil || !found {
 			t.Errorf("%s: read an entry: %v, %v", one.what, found, err)
 		}
-		if c, _, err := z.Children(t.Context(), "/"); err != nil || !slices.Equal(c.Names, []string{"new"}) {
+		if c, _, err := z.Children(t.Context(), "/"); err != nil || !slices.Equal(c.Names, []string{"new", "zookeeper"}) {
 			t.Errorf("%s: listed %v, %v", one.what, c.Names, err)
 		}
 		s.mu.Lock()
@@ -200,5 +201,24 @@ func TestReadsFollowASync(t *testing.T) {
 			t.Errorf("%s: %d sessions opened, synced %v", one.what, s.opened, s.syncs)
 		}
 		s.mu.Unlock()
+	}
+}
+
+// TestNamesThatTheLibraryRefuses: the library asks for no path with certain characters. That is told of the one entry,
+// and ends no copy. Below the source's root, zookeeper is the system's own name.
+func TestNamesThatTheLibraryRefuses(t *testing.T) {
+	s := &stale{synced: map[int64]bool{}}
+	address := listens(t, s.serve)
+	z, err := migrate.DialZooKeeper(t.Context(), migrate.Ensemble{Servers: []string{address}, Patience: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	_, _, err = z.Node(t.Context(), "/a\x01")
+	if refusal, is := errors.AsType[*migrate.RefusalError](err); !is || refusal.Field != "path" {
+		t.Errorf("read an entry: %v, want a refusal of its path", err)
+	}
+	if c, _, err := z.Children(t.Context(), "/"); err != nil || !slices.Equal(c.Names, []string{"new"}) {
+		t.Errorf("listed %v, %v", c.Names, err)
 	}
 }

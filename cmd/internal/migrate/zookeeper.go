@@ -196,6 +196,8 @@ func (z *ZooKeeper) call(ctx context.Context, path string, f func(path string) e
 		return false, nil
 	case errors.Is(err, zk.ErrNoAuth):
 		return false, &RefusalError{Field: "entry", Why: "the source does not let it be read: give --source-auth"}
+	case errors.Is(err, zk.ErrInvalidPath):
+		return false, &RefusalError{Field: "path", Why: "has characters that ZooKeeper's clients refuse"}
 	default:
 		return err == nil, z.failed(ctx, "read", path, err)
 	}
