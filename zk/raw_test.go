@@ -268,6 +268,14 @@ func TestWords(t *testing.T) {
 		if got := say(c, "n1", "sess"); got != "" {
 			t.Errorf("sess, which is no word: %q", got)
 		}
+		for word, want := range map[string]bool{"stat": false, "cons": true} {
+			_, line, _ := strings.Cut(say(c, "n1", word), " /")
+			line, _, _ = strings.Cut(line, "\n")
+			if strings.Contains(line, "sid=") != want || !strings.Contains(line, "(queued=0,recved=") ||
+				!strings.HasSuffix(line, ")") {
+				t.Errorf("%s: the line of a connection is %q", word, line)
+			}
+		}
 		if len(words()) != 10 {
 			t.Errorf("%d words: the test knows 10", len(words()))
 		}

@@ -40,10 +40,7 @@ var words = map[string]func(s *Server, n *Standing) string{
 	"mntr": (*Server).mntr,
 	"ruok": func(*Server, *Standing) string { return "imok" },
 	"srvr": (*Server).srvr,
-	"stat": func(s *Server, n *Standing) string {
-		version, rest, _ := strings.Cut(s.srvr(n), "\n")
-		return version + "\nClients:\n" + s.cons(n) + "\n" + rest
-	},
+	"stat": (*Server).stat,
 	"wchs": (*Server).wchs,
 }
 
@@ -148,11 +145,16 @@ func (s *Server) srvr(n *Standing) string {
 // outstanding counts the requests that wait for the cluster.
 func (s *Server) outstanding() (n int) {
 	for _, c := range s.all() {
-		c.line.mu.Lock()
-		n += len(c.line.under) + len(c.line.waiting)
-		c.line.mu.Unlock()
+		n += c.line.outstanding()
 	}
 	return n
+}
+
+// outstanding counts the requests that have no answer yet.
+func (l *line) outstanding() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.under) + len(l.waiting)
 }
 
 func (s *Server) mntr(n *Standing) string {
@@ -191,17 +193,30 @@ func (s *Server) conf(n *Standing) string {
 		toldTimeout(n.MaxTimeout).Milliseconds(), n.Node)
 }
 
+// stat is srvr with the connections, of each its counters alone.
+func (s *Server) stat(n *Standing) string {
+	version, rest, _ := strings.Cut(s.srvr(n), "\n")
+	return version + "\nClients:\n" + s.clients(func(session.ID, time.Duration, *conn) string { return "" }) + "\n" + rest
+}
+
 // cons lists the connections with a session. What is not kept of each request is as before the first one.
 func (s *Server) cons(*Standing) string {
+	return s.clients(func(id session.ID, timeout time.Duration, c *conn) string {
+		return fmt.Sprintf(",sid=0x%x,lop=NA,est=%d,to=%d,lcxid=0x0,lzxid=0xffffffffffffffff,lresp=0,llat=0,minlat=0,"+
+			"avglat=0,maxlat=0", uint64(id), c.began.UnixMilli(), timeout.Milliseconds())
+	})
+}
+
+// clients lists the connections with a session: their counters, and more of each.
+func (s *Server) clients(more func(session.ID, time.Duration, *conn) string) string {
 	var b strings.Builder
 	for _, c := range s.all() {
 		id, timeout, received := c.seen()
 		if id == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, " /%s[1](queued=0,recved=%d,sent=%d,sid=0x%x,lop=NA,est=%d,to=%d,lcxid=0x0,"+
-			"lzxid=0xffffffffffffffff,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0)\n", addressOf(c.net), received,
-			c.out.figures.sent.Load(), uint64(id), c.began.UnixMilli(), timeout.Milliseconds())
+		fmt.Fprintf(&b, " /%s[1](queued=%d,recved=%d,sent=%d%s)\n", addressOf(c.net), c.line.outstanding(), received,
+			c.out.figures.sent.Load(), more(id, timeout, c))
 	}
 	return b.String()
 }
