@@ -1,6 +1,8 @@
 package zk
 
 import (
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -155,7 +157,7 @@ func TestG8LinesCountForTheNode(t *testing.T) {
 }
 
 // A request that goes back into the line, because a list before it takes one more page, counts for the node again
-// until it begins anew.
+// until it begins anew. So does what was read of the list.
 func TestG8WhatBeginsAgainCounts(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, a := holding(t, &room{most: 1 << 20})
@@ -172,7 +174,7 @@ func TestG8WhatBeginsAgainCounts(t *testing.T) {
 			}
 		}
 		page(1, true)
-		if want := 1000 + readOverhead; a.held != want {
+		if want := 1000 + readOverhead + lengthBytes + len("a"); a.held != want {
 			t.Errorf("%d bytes are held, want %d", a.held, want)
 		}
 		page(3, false)
@@ -197,4 +199,81 @@ func TestG8RefusedRequestsAreSmall(t *testing.T) {
 			t.Errorf("%v has the record %T, %v", r.Op, r.Body, err)
 		}
 	})
+}
+
+// TestListsThatAreGathered: the pages of a list wait until the last one is read, and count meanwhile (G8).
+func TestListsThatAreGathered(t *testing.T) {
+	c, a := holding(t, &room{most: 1 << 40})
+	r := &request{Request: jute.Request{Op: jute.GetChildren, Body: jute.WatchRequest{Path: "/a"}}}
+	prepareChildren(c, r)
+	if !takes(t, c, r) {
+		t.Fatal("the list is not taken")
+	}
+	const names, pages = 1000, 20
+	page := tree.Answer{Kind: tree.ListChildren, Children: slices.Repeat([]tree.Child{{Name: "a-name"}}, names)}
+	for n := range pages {
+		if least := n * names * len("a-name"); a.held < least {
+			t.Fatalf("after %d pages %d bytes are held, want at least %d", n, a.held, least)
+		}
+		page.More = n < pages-1
+		reply, err := c.line.answered(&session.TreeAnswer{Key: a.keys[len(a.keys)-1], Stamp: 1, Read: &page})
+		if err != nil || (reply == nil) != page.More {
+			t.Fatalf("page %d: %v, %v", n, reply, err)
+		}
+	}
+	if a.held != 0 {
+		t.Errorf("%d bytes are held for a list that is answered", a.held)
+	}
+}
+
+// TestManySmallThings: a request of many short paths takes many times its frame. What a connection takes ahead is
+// bounded in what it takes, not in what came over the wire.
+func TestManySmallThings(t *testing.T) {
+	const most, paths, ops = 10 << 20, 100_000, 5_000
+	setting, creates := &jute.Encoder{}, &jute.Encoder{}
+	setting.Int(1)
+	setting.Int(int32(jute.SetWatches2))
+	setting.Long(5)
+	setting.Strings(slices.Repeat([]string{"/"}, paths))
+	for range 4 {
+		setting.Strings(nil)
+	}
+	creates.Int(1)
+	creates.Int(int32(jute.Multi))
+	for range ops {
+		creates.MultiHeader(jute.MultiHeader{Op: jute.Create})
+		creates.String("/a")
+		creates.Buffer(nil)
+		creates.ACLs(slices.Repeat([]jute.ACL{{Perms: 1, Scheme: tree.World, ID: tree.Anyone}}, 4))
+		creates.Int(0)
+	}
+	creates.MultiEnd()
+	for name, frame := range map[string][]byte{"watches": setting.Bytes(), "creates": creates.Bytes()} {
+		c, _ := holding(t, &room{most: 1 << 40})
+		if !takes(t, c, watches(c)) { // what comes behind it waits
+			t.Fatal("takes nothing")
+		}
+		before := heap()
+		for taken := true; taken; {
+			r, err := c.requestOf(frame)
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken = takes(t, c, r)
+		}
+		if n := len(c.line.waiting); n == 0 {
+			t.Errorf("%s: nothing waits", name)
+		} else if took := heap() - before; took > most {
+			t.Errorf("%s: %d requests of %d bytes take %d", name, n, len(frame), took)
+		}
+		runtime.KeepAlive(c)
+	}
+}
+
+// heap is what is in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // of a test
 }

@@ -44,6 +44,7 @@ const (
 // request is a request of the client until it is answered.
 type request struct {
 	jute.Request
+	// bytes is about what it takes: its frame, and more for one of many parts.
 	bytes int
 	// counted is what counts of it for the node while the node does not count it itself.
 	counted int
@@ -197,7 +198,7 @@ func (l *line) advance() error {
 
 // mayWrite reports whether one more write may go to the node. Called with mu held.
 func (l *line) mayWrite(r *request) bool {
-	if l.writes > 0 && (l.writes >= maxWrites || l.writeBytes+r.bytes > maxWriteBytes) {
+	if l.writes > 0 && (l.writes >= maxWrites || l.writeBytes+r.write.Size() > maxWriteBytes) {
 		return false
 	}
 	err := l.conn.server.cfg.Gate.Admit(time.Now(), gate.Writes, 1, gate.Caller{})
@@ -223,7 +224,7 @@ func (l *line) hand(r *request, begin func(r *request, key uint64) error) error 
 	l.under[key] = r
 	if r.write != nil {
 		l.writes++
-		l.writeBytes += r.bytes
+		l.writeBytes += r.write.Size()
 	}
 	if err := begin(r, key); err != nil {
 		return fmt.Errorf("%v: %w", r.Op, err)
@@ -251,7 +252,7 @@ func (l *line) answered(a *session.TreeAnswer) (*jute.Encoder, error) {
 	delete(l.under, a.Key)
 	if r.write != nil {
 		l.writes--
-		l.writeBytes -= r.bytes
+		l.writeBytes -= r.write.Size()
 		if a.Err == nil {
 			l.acked++
 		}

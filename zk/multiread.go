@@ -23,10 +23,9 @@ const (
 type multiRead struct {
 	conn *conn
 	ops  []jute.Request
-	// at is the element that is being read; list are its names, if it asks for them, and listed their bytes.
-	at     int
-	list   listing
-	listed int
+	// at is the element that is being read; list are its names, if it asks for them.
+	at   int
+	list listing
 	// body has the elements before it, as they are answered.
 	body jute.Encoder
 }
@@ -77,11 +76,11 @@ func (m *multiRead) answer(r *request, a *session.TreeAnswer) (*jute.Encoder, bo
 	}
 	if more := m.take(code, a.Read); !more {
 		if m.at++; m.at < len(m.ops) {
-			m.list, m.listed = listing{query: m.query()}, 0
+			m.list = listing{query: m.query()}
 		}
 	}
 	if m.at < len(m.ops) {
-		m.conn.line.count(r, len(m.body.Bytes())+m.listed)
+		m.conn.line.count(r, len(m.body.Bytes())+m.list.bytes)
 		return nil, true, m.conn.line.hand(r, r.begin)
 	}
 	m.body.MultiEnd()
@@ -98,10 +97,10 @@ func (m *multiRead) take(code jute.Code, a *tree.Answer) (more bool) {
 	}
 	op, config := m.ops[m.at].Op, targetOf(m.ops[m.at].Body) == configPath
 	if op == jute.GetChildren && !config {
-		more = m.page(a)
+		more = m.list.take(a)
 	}
 	switch {
-	case !m.fits(len(a.Data) + m.listed):
+	case !m.fits(len(a.Data) + m.list.bytes):
 		m.refuseRest()
 		return false
 	case more:
@@ -118,17 +117,6 @@ func (m *multiRead) take(code jute.Code, a *tree.Answer) (more bool) {
 		m.body.Strings(m.list.names)
 	}
 	return false
-}
-
-// page takes a page of a list. It reports whether another one is to be read.
-func (m *multiRead) page(a *tree.Answer) (more bool) {
-	if m.list.query.After == "" {
-		m.listed = 0
-	}
-	for _, child := range a.Children {
-		m.listed += lengthBytes + len(child.Name)
-	}
-	return m.list.take(a)
 }
 
 // fits reports whether an element of so many bytes may be in the answer. While the node has little room for what waits,

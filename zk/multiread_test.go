@@ -1,6 +1,7 @@
 package zk
 
 import (
+	"slices"
 	"testing"
 
 	"holdfast/session"
@@ -94,6 +95,7 @@ func TestMultiReadsAreBounded(t *testing.T) {
 	const listBytes = names * (lengthBytes + len(name))
 	whole := *page
 	whole.More = false
+	inOneGo := &tree.Answer{Kind: tree.ListChildren, Paths: slices.Repeat([]string{name}, maxMultiRead/len(name))}
 	const much, refused = 100 << 20, 13 // refused is what an element takes that is refused
 	for what, tt := range map[string]struct {
 		room int
@@ -106,6 +108,7 @@ func TestMultiReadsAreBounded(t *testing.T) {
 		"small data":                   {much, jute.GetData, &tree.Answer{Kind: tree.GetEntry, Exists: true}, elements},
 		"lists":                        {much, jute.GetChildren, &whole, maxMultiRead / listBytes},
 		"a list that is too long":      {much, jute.GetChildren, page, 0},
+		"one that is read in one go":   {much, jute.GetChildren, inOneGo, 0},
 		"data, at a node without room": {1 << 20, jute.GetData, data, 1},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -140,6 +140,8 @@ func prepareChildren(c *conn, r *request) {
 type listing struct {
 	query tree.Query
 	names []string
+	// bytes is what the names take in a reply.
+	bytes int
 	// as is the change of children as of the first page, begun how often the list has begun anew.
 	as    tree.Stamp
 	begun int
@@ -153,12 +155,16 @@ const maxBegun = 3
 // take adds a page. It reports whether another one is to be read.
 func (l *listing) take(a *tree.Answer) (more bool) {
 	if l.query.After == "" {
-		l.as, l.names = a.Stat.ChildrenModified, l.names[:0]
+		l.as, l.names, l.bytes = a.Stat.ChildrenModified, l.names[:0], 0
 	}
+	had := len(l.names)
 	for _, child := range a.Children {
 		l.names = append(l.names, child.Name)
 	}
 	l.names = append(l.names, a.Paths...)
+	for _, name := range l.names[had:] {
+		l.bytes += lengthBytes + len(name)
+	}
 	switch {
 	case l.query.Kind == tree.ListChildren && a.Stat.ChildrenModified != l.as:
 		l.query.After, l.begun = "", l.begun+1
@@ -171,7 +177,7 @@ func (l *listing) take(a *tree.Answer) (more bool) {
 	return false
 }
 
-// list makes a request of as many reads as a list takes.
+// list makes a request of as many reads as a list takes. What was read counts as what waits (G8).
 func (c *conn) list(r *request, l *listing, reply func(a *session.TreeAnswer) *jute.Encoder) {
 	r.begin = func(r *request, key uint64) error { return c.ask(r, key, l.query) }
 	r.answer = func(r *request, a *session.TreeAnswer) (*jute.Encoder, bool, error) {
@@ -182,6 +188,7 @@ func (c *conn) list(r *request, l *listing, reply func(a *session.TreeAnswer) *j
 		case code != jute.OK:
 			return jute.Reply(r.Xid, int64(a.Stamp), code), false, nil //nolint:gosec // stamps are positive
 		case l.take(a.Read):
+			c.line.count(r, l.bytes)
 			return nil, true, c.line.hand(r, r.begin)
 		}
 		return reply(a), false, nil
