@@ -39,9 +39,10 @@ type Conn struct {
 type outbox struct {
 	mu   sync.Mutex
 	feed *watch.Feed[Message] // guarded by mu
-	// unsent is what the answers take that Next has not given out. starved says that a read waits for less. guarded by mu
-	unsent  int
-	starved bool
+	// unsent is what the answers take that are unsent. given of that is what Next gave out last: its writer sends that
+	// before it looks again. starved says that a read waits for less. guarded by mu
+	unsent, given int
+	starved       bool
 	// took is when the writer last looked, or when Stuck first saw that it had something to take. guarded by mu
 	took time.Time
 	// gave is when Next last had something. gone says that the connection is closed. guarded by mu
@@ -65,9 +66,18 @@ func (c *Conn) Next(now time.Time) (Sent, bool) {
 		c.mu.Unlock()
 		return Sent{}, false
 	}
+	freed := c.settle(-c.given)
+	s, ok := c.next(now, stamp)
+	c.mu.Unlock()
+	freed.tell(c.lane)
+	return s, ok
+}
+
+// next is Next once what was given out before counts no more. Called with mu held.
+func (c *Conn) next(now time.Time, stamp tree.Stamp) (Sent, bool) {
+	c.given = 0
 	s, ok := c.feed.Next(now, stamp, func(m Message) bool { return m.Answer == nil || m.Answer.filled })
 	if !ok {
-		defer c.mu.Unlock()
 		if c.watches.Load() == 0 {
 			return Sent{}, false
 		}
@@ -78,15 +88,12 @@ func (c *Conn) Next(now time.Time) (Sent, bool) {
 		return Sent{Sent: watch.Sent[Message]{Told: told}, Quiet: true}, due
 	}
 	c.gave = now
-	var freed room
 	switch a := s.Value.Answer; {
 	case a != nil:
-		freed = c.settle(-a.bytes)
+		c.given = a.bytes
 	case s.Value.Once:
-		freed = c.settle(-eventBytes - len(s.Value.Event.Path))
+		c.given = eventBytes + len(s.Value.Event.Path)
 	}
-	c.mu.Unlock()
-	freed.tell(c.lane)
 	return Sent{Sent: s}, true
 }
 
@@ -123,11 +130,11 @@ func (c *Conn) quiet(now time.Time) bool {
 		c.feed.Told() < tree.Stamp(c.lane.stamp.Load())
 }
 
-// Unsent returns how many bytes of answers are unsent.
+// Unsent returns how many bytes of answers Next has not given out.
 func (c *Conn) Unsent() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unsent
+	return c.unsent - c.given
 }
 
 // Watches returns how many watches the connection has. Those that have fired are counted until the next tick.

@@ -96,9 +96,16 @@ func TestReadsWaitForRoom(t *testing.T) {
 	}
 	for key := range uint64(3) {
 		w.want(l, c, fmt.Sprintf("answer %d", key))
+		l.Pass()
+		if n := w.shared.Unsent.Taken(); n < 5000 || n > 10_000 || len(l.Work()) > 0 {
+			t.Errorf("%d bytes count as unsent while the writer has an answer of 5,000, and more than one read may run", n)
+		}
+		w.want(l, c, "nothing") // the writer has sent it, and looks again
+		if n := w.shared.Unsent.Taken(); n != 0 {
+			t.Errorf("%d bytes count as unsent once all is sent", n)
+		}
 		l.Pass() // woken by the room
 	}
-	w.want(l, c, "nothing")
 }
 
 // TestWaitingRequestsAreBounded: G8.
