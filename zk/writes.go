@@ -50,7 +50,7 @@ func (s *script) add(c *conn, r *jute.Request) bool {
 		return true
 	}
 	s.at, s.code = len(s.ops), code
-	if probe != nil {
+	if probe != nil && len(s.ops)+1 < tree.MaxOps { // without room for both, what the front end refuses is told
 		s.ops = append(s.ops, probe)
 	}
 	s.ops = append(s.ops, tree.Check{Path: tree.Root, Version: noVersion})
@@ -282,11 +282,8 @@ func (c *conn) aclOf(all []jute.ACL) (tree.ACL, jute.Code) {
 	for i, a := range all {
 		perms := tree.Permissions(a.Perms) & tree.All //nolint:gosec // its bits
 		acl[i] = tree.Grant{Permissions: perms, Scheme: a.Scheme, ID: a.ID}
-		if judged := acl[i]; judged.Scheme != tree.Auth {
-			judged.Permissions = tree.All
-			if (tree.ACL{judged}).Check() != nil {
-				return nil, jute.InvalidACL
-			}
+		if !names(acl[i]) {
+			return nil, jute.InvalidACL
 		}
 	}
 	acl, err := acl.Expand(c.who())
@@ -298,6 +295,15 @@ func (c *conn) aclOf(all []jute.ACL) (tree.ACL, jute.Code) {
 		return nil, jute.InvalidACL
 	}
 	return acl, jute.OK
+}
+
+// names reports whether a grant is to somebody who can be. The hash of a digest has no colon.
+func names(g tree.Grant) bool {
+	if g.Scheme == tree.Digest && strings.Count(g.ID, ":") != 1 {
+		return false
+	}
+	g.Permissions = tree.All
+	return g.Scheme == tree.Auth || (tree.ACL{g}).Check() == nil
 }
 
 // distinct returns a list without the grants that it has twice, and without those of nothing.
