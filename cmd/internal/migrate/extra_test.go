@@ -150,3 +150,22 @@ func TestAnEntryOfTheClustersName(t *testing.T) {
 		holds(t, s, below)
 	})
 }
+
+// TestAnEphemeralRoot: a chroot that is an ephemeral ends the copy, and nothing is made of it.
+func TestAnEphemeralRoot(t *testing.T) {
+	run(t, func(t *testing.T, to *client.Tree) {
+		t.Helper()
+		below, err := to.Chroot("/moved")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := application()
+		s.entries["/"] = migrate.Node{Ephemeral: true}
+		if got, err := migrate.Run(t.Context(), s, below, options); err == nil {
+			t.Errorf("copied %+v: %v", got.Copied, got.Problems)
+		}
+		if _, is, err := to.Exists(t.Context(), "/moved"); is || err != nil {
+			t.Errorf("an entry was made: %v, %v", is, err)
+		}
+	})
+}

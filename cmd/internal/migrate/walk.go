@@ -32,11 +32,13 @@ func (r *run) walk(ctx context.Context) error {
 		return err
 	}
 	n, found, err := r.from.Node(ctx, tree.Root)
-	if err == nil && !found {
-		err = fmt.Errorf("%s: the source has no such entry", tree.Root)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !found:
+		return fmt.Errorf("%s: the source has no such entry", tree.Root)
+	case n.Ephemeral:
+		return fmt.Errorf("%s: is an ephemeral at the source, and those are not copied: give another chroot", tree.Root)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
