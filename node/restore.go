@@ -335,10 +335,14 @@ func foundedNodes(nodes []session.Node) string {
 
 // String says what was made, and what comes next.
 func (f Founded) String() string {
-	return fmt.Sprintf("cluster %q is ready to start, with the state of index %d of cluster %q from %s:\n"+
+	taken := ""
+	if !f.From.Taken.IsZero() { // the state of a data directory has no moment
+		taken = " from " + f.From.Taken.Format(time.RFC3339)
+	}
+	return fmt.Sprintf("cluster %q is ready to start, with the state of index %d of cluster %q%s:\n"+
 		"%d sessions, which end when their timeouts have passed, and %d entries of the tree.\n"+
 		"Start node %s with cluster_id %s. New indexes, stamps and attachments begin above %d, %d and %d.",
-		f.ClusterID, f.From.Index, f.From.Cluster, f.From.Taken.Format(time.RFC3339), f.Contents.Sessions,
+		f.ClusterID, f.From.Index, f.From.Cluster, taken, f.Contents.Sessions,
 		f.Contents.Entries, foundedNodes(f.Nodes), f.ClusterID, f.Contents.Index, f.Contents.Index,
 		f.Contents.Attachment)
 }

@@ -362,8 +362,12 @@ func TestRecoverFromOneNode(t *testing.T) {
 			t.Errorf("it has %+v, members %v; its digest was %x", s.From, s.Members, digest)
 		}
 		c := unfounded(t, 3)
-		if _, err := s.Found(c.founding(1)); err != nil {
+		made, err := s.Found(c.founding(1))
+		if err != nil {
 			t.Fatal(err)
+		}
+		if text := made.String(); !strings.Contains(text, `of cluster "holdfast":`) {
+			t.Errorf("no backup was taken, and the command says when:\n%s", text)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
