@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// changeTimeout bounds how long a change of the members may take to be committed.
-	changeTimeout = 10 * time.Second
 	// hearing is for how many intervals a new term may find voters that it has not heard yet, and the other nodes may take
 	// one for drained that no longer is, before a change or a drain is refused because of them.
 	hearing = 5
@@ -119,7 +117,10 @@ func (m *members) Add(ctx context.Context, at session.MemberPlace, promote bool)
 		if err := r.addedBefore(s, p, promote); err != nil {
 			return err
 		}
-		return m.another(ctx, p)
+		if err := m.another(ctx, p); err != nil {
+			return err
+		}
+		return m.committed(ctx)
 	}
 	if r.was(p.Node) {
 		return refusal(p.Node, session.MemberUsedUp, "a node of this number was removed: give the new node a number that no "+
@@ -220,7 +221,7 @@ func (m *members) Remove(ctx context.Context, node session.Node) error {
 	})
 	if why, ok := errors.AsType[*session.MemberRefusedError](err); ok &&
 		(why.Cause == session.MemberLeaving || why.Cause == session.MemberUsedUp) {
-		return nil // it is under way, or done
+		return m.committed(ctx) // it is under way, or done
 	}
 	return err
 }
@@ -245,8 +246,11 @@ func (m *members) wish(ctx context.Context, node session.Node, w wish,
 		return refusal(node, session.MemberLeaving, "it is being removed")
 	}
 	changes, err := check(tracker, s)
-	if err != nil || !changes {
+	switch {
+	case err != nil:
 		return err
+	case !changes:
+		return m.committed(ctx)
 	}
 	m.logger.Warn("an operator changes a member", "node", node, "wants", w.String(), "voter", s.Suffrage == raft.Voter)
 	address := wished(s.Address, w)
@@ -265,60 +269,6 @@ func (m *members) wish(ctx context.Context, node session.Node, w wish,
 // String returns the wish in words, for logs.
 func (w wish) String() string {
 	return [...]string{wishVote: "a voter", wishObserve: "an observer", wishLeave: "to be removed"}[w]
-}
-
-// change submits a change, and waits until the newest configuration shows it and is committed. Raft answers nobody
-// while its disk hangs, so that nobody waits for its future: the end of the log, as of when the change is seen first,
-// is not before the change.
-func (m *members) change(ctx context.Context, submit func(*raft.Raft), shows func([]raft.Server) bool) error {
-	on := m.meetings.consensus.raft
-	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
-	defer cancel()
-	submit(on)
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	var end uint64
-	for {
-		switch {
-		case on.State() != raft.Leader:
-			return m.meetings.roster.notLeader()
-		case end == 0 && shows(m.meetings.roster.servers()):
-			end = on.LastIndex()
-		}
-		if end > 0 && on.CommitIndex() >= end {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return errors.Join(session.ErrOutcomeUnknown, errors.New("the change of the members is not committed yet"))
-		}
-	}
-}
-
-// Confirm waits until what Raft's configuration says now is committed, and a round that begins after now is good: this
-// node was the leader (J5). See [clientport.Memberships].
-func (m *members) Confirm(ctx context.Context) error {
-	tracker, on := m.tracker(), m.meetings.consensus.raft
-	if tracker == nil {
-		return m.meetings.roster.notLeader()
-	}
-	newest, end := tracker.Newest(), on.LastIndex()
-	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
-	defer cancel()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for tracker.Good() <= newest || on.CommitIndex() < end {
-		if m.tracker() != tracker {
-			return m.meetings.roster.notLeader()
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return errors.Join(session.ErrNoLeader, errors.New("no good round confirms the members"))
-		}
-	}
-	return nil
 }
 
 // awaitQuorum is quorum, for a term that may be too young to have heard anybody.

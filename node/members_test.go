@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -98,4 +99,39 @@ func TestQ1DrainedAndUndrainedAtOnce(t *testing.T) {
 			t.Errorf("drain: %+v, %v; still on: %v", s, err, d.on())
 		}
 	})
+}
+
+// A repeat of a change that was cut off is answered only once the change is committed: a leader that is cut off has it
+// in its log alone, and the next leader does not have it.
+func TestARepeatOfAChangeWaitsForTheCommit(t *testing.T) {
+	for name, change := range map[string]func(*members, context.Context, session.Node) error{
+		"demote": (*members).Demote, "remove": (*members).Remove,
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			c := newTestCluster(t, 3, nil)
+			defer c.stop()
+			leads := c.leader(within)
+			c.agree(within)
+			m := leads.roles.terms.members
+			c.eventually("the level of changes", within, func() bool { return m.level() >= session.AdminLevel })
+			others := c.others(leads)
+			node := others[0].cfg.Node
+			c.cut(leads, others...)
+			brief, cancel := context.WithTimeout(t.Context(), 2*pollInterval)
+			defer cancel()
+			if err := change(m, brief, node); !errors.Is(err, session.ErrOutcomeUnknown) {
+				t.Fatalf("%s: the one that is cut off: %v, want %v", name, err, session.ErrOutcomeUnknown)
+			}
+			if s, _ := find(leads.roster.servers(), node); wishOf(s) == wishVote {
+				t.Fatalf("%s: the change is not in the leader's log", name)
+			}
+			if err := change(m, t.Context(), node); !errors.Is(err, session.ErrNotLeader) {
+				t.Errorf("%s: the repeat: %v, want %v", name, err, session.ErrNotLeader)
+			}
+			next := c.leader(within, leads)
+			if s, _ := find(next.roster.servers(), node); wishOf(s) != wishVote {
+				t.Errorf("%s: the next leader has the change", name)
+			}
+		})
+	}
 }
