@@ -191,6 +191,7 @@ func TestReload(t *testing.T) {
 	expect := func(when string, hasOne, hasTwo, failing bool) {
 		t.Helper()
 		k.look()
+		k.look() // a content counts at the second look
 		_, o := k.Book().Token(one, moment())
 		_, w := k.Book().Token(two, moment())
 		if (o == Accepted) != hasOne || (w == Accepted) != hasTwo || k.Failing() != failing {
@@ -226,6 +227,39 @@ func TestReload(t *testing.T) {
 		if !strings.Contains(strings.ReplaceAll(log.String(), `"`, ""), want) {
 			t.Errorf("the log lacks %s:\n%s", want, log.String())
 		}
+	}
+}
+
+// A file that is written line by line makes sense at the end of each line. A look in between takes no name away: its
+// streams would end. A content counts once two looks in a row have found it.
+func TestAFileThatIsBeingWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "auth.yaml")
+	one, first := lineOf(t, "one", Client, time.Time{})
+	two, second := lineOf(t, "two", Admin, time.Time{})
+	three, third := lineOf(t, "three", Admin, time.Time{})
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("tokens:\n" + first + "\n" + second + "\n")
+	k, err := Open(path, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := "tokens:\n" + second + "\n" + third + "\n"
+	for _, part := range []string{"tokens:\n", "tokens:\n" + second + "\n", whole} {
+		write(part)
+		k.look()
+		if _, why := k.Book().Token(two, moment()); why != Accepted || k.Failing() {
+			t.Errorf("after %d of %d bytes: the token of the former and the next file is %v, failing %v", len(part),
+				len(whole), why, k.Failing())
+		}
+	}
+	k.look()
+	_, gone := k.Book().Token(one, moment())
+	if _, why := k.Book().Token(three, moment()); why != Accepted || gone != Unknown {
+		t.Errorf("the whole file: the new token is %v, the removed one %v", why, gone)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// ReloadInterval is how often a node looks whether its file has changed.
+// ReloadInterval is how long a change of the file takes to count, at most. A node looks twice in that time.
 const ReloadInterval = 5 * time.Second
 
 // Keeper holds the book of a file, and reads the file again when it changes. Safe for concurrent use; Run runs once.
@@ -23,8 +23,9 @@ type Keeper struct {
 	logger  hclog.Logger
 	book    atomic.Pointer[Book]
 	failing atomic.Bool
-	// last is what was read last, whether it was a book or not. It belongs to Run.
-	last []byte
+	// last is what was judged last, whether it was a book or not, and seen another content that the look before has
+	// found. They belong to Run.
+	last, seen []byte
 }
 
 // Open reads a file for the first time.
@@ -62,7 +63,7 @@ func (k *Keeper) Failing() bool { return k.failing.Load() }
 // Run looks at the file until ctx ends. A file that makes no sense, or is not there, changes nothing: what was read
 // before stays in force, and the log says why.
 func (k *Keeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(ReloadInterval)
+	tick := time.NewTicker(ReloadInterval / 2)
 	defer tick.Stop()
 	for {
 		select {
@@ -79,17 +80,24 @@ func (k *Keeper) Run(ctx context.Context) error {
 var errEmptied = errors.New("it is empty: write \"tokens: []\" if nobody is to be let in")
 
 // look reads the file, which is small, and compares it: times and sizes of files may stay the same when they change.
+// Another content counts once two looks in a row have found it: a file that is written line by line makes sense after
+// each line, and the names that are not there yet would lose their streams.
 func (k *Keeper) look() {
 	b, err := read(k.path)
 	if err != nil {
 		k.complain(err)
-		k.last = nil
+		k.last, k.seen = nil, nil
 		return
 	}
 	if k.last != nil && bytes.Equal(b, k.last) {
+		k.seen = nil
 		return
 	}
-	k.last = b
+	if k.seen == nil || !bytes.Equal(b, k.seen) {
+		k.seen = b
+		return
+	}
+	k.last, k.seen = b, nil
 	book, err := Parse(b)
 	if err == nil && len(bytes.TrimSpace(b)) == 0 {
 		err = errEmptied

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"holdfast/test/bubble"
 	"holdfast/test/certs"
 	"holdfast/transport/secure"
 	"holdfast/transport/secure/issue"
@@ -150,4 +152,44 @@ func TestReloadOfHalfAFile(t *testing.T) {
 	if store.Reload(); store.Current() == before {
 		t.Errorf("a whole file was not taken: %v", store.Complaint())
 	}
+}
+
+// A bundle that is written one certificate after the other can be read after each. A look in between does not take it:
+// the connections of the CAs that are not there yet would be closed. Files count once two looks have found them.
+func TestReloadOfFilesThatAreBeingWritten(t *testing.T) {
+	ca, other := certs.New(t), certs.New(t)
+	files := ca.Node(cluster, 1)
+	files.CA = ca.Dir + "/both.pem"
+	certs.Write(t, files.CA, ca.PEM(), other.PEM())
+	bubble.Test(t, func(t *testing.T) {
+		began := time.Now()
+		until := func(second int) {
+			time.Sleep(time.Duration(second)*time.Second - time.Since(began))
+			synctest.Wait()
+		}
+		store, _ := open(t, files, func(c *secure.StoreConfig) {
+			c.Every = 10 * time.Second
+			c.Clock = func() time.Time { return began }
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- store.Run(ctx) }()
+		until(9)
+		certs.Write(t, files.CA, ca.PEM())
+		until(11)
+		certs.Write(t, files.CA, ca.PEM(), other.PEM())
+		until(19)
+		if got := store.Stats(); got.Reloads != 0 || store.Complaint() != nil {
+			t.Errorf("the first half of the file was taken: %+v, %v", got, store.Complaint())
+		}
+		certs.Write(t, files.CA, other.PEM(), ca.PEM())
+		until(29)
+		if got := store.Stats(); got.Reloads != 1 {
+			t.Errorf("after the interval there were %d reloads, want 1: %v", got.Reloads, store.Complaint())
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -20,7 +20,7 @@ type StoreConfig struct {
 	// Check refuses material that cannot work; nil takes all that can be read. It is called with the time as of which it
 	// checks.
 	Check func(m *Material, now time.Time) error
-	// Every is how often Run looks at the files; default 10 s.
+	// Every is how long changed files take to be loaded, at most; default 10 s. Run looks twice in that time.
 	Every time.Duration
 	// Clock is the wall clock; nil is time.Now.
 	Clock func() time.Time
@@ -47,8 +47,9 @@ type Store struct {
 	reloads, failures, closed atomic.Uint64
 
 	mu sync.Mutex
-	// loaded is what current was made of, refused what could not be loaded last. guarded by mu
-	loaded, refused contents
+	// loaded is what current was made of, refused what could not be loaded last, and seen what the last look of Run has
+	// found. guarded by mu
+	loaded, refused, seen contents
 	// complaint is why the files could not be loaded at the last look; empty: they could. guarded by mu
 	complaint string
 	looked    time.Time // guarded by mu
@@ -106,16 +107,29 @@ func (s *Store) Current() *Material { return s.current.Load() }
 
 // Run looks at the files from time to time, until ctx ends, and says ahead of time when certificates end.
 func (s *Store) Run(ctx context.Context) error {
-	ticker := time.NewTicker(s.cfg.Every)
+	ticker := time.NewTicker(max(s.cfg.Every/2, 1))
 	defer ticker.Stop()
 	for {
 		s.warn()
 		select {
 		case <-ticker.C:
-			s.Reload()
+			s.look()
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// look is Reload, once two looks in a row have found the same in the files: a bundle that is written one certificate
+// after the other can be read after each, and the CAs that are not there yet would lose their connections.
+func (s *Store) look() {
+	read, err := s.cfg.Files.read()
+	s.mu.Lock()
+	steady := err != nil || read.equal(s.loaded) || read.equal(s.seen)
+	s.seen = read
+	s.mu.Unlock()
+	if steady {
+		s.take(read, err)
 	}
 }
 
@@ -138,9 +152,11 @@ func (s *Store) Refresh() {
 // until they can: a certificate that is replaced before its key is used together with it. Each look tries them again,
 // because Check may take later what it refuses now: a certificate whose time begins in a minute. Reload closes
 // connections whose certificates are no longer accepted.
-func (s *Store) Reload() {
+func (s *Store) Reload() { s.take(s.cfg.Files.read()) }
+
+// take loads what was read, or notes why that cannot be.
+func (s *Store) take(read contents, err error) {
 	now := s.cfg.Clock()
-	read, err := s.cfg.Files.read()
 	s.mu.Lock()
 	s.looked = now
 	same := err == nil && read.equal(s.loaded)
