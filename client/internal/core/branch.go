@@ -21,6 +21,8 @@ type branch struct {
 	calls  map[*TreeCall]struct{}
 	// reads wait to be sent, in their order.
 	reads []*readBody
+	// gone is how many of their callers have given up, as in a forest.
+	gone int
 	// told is the newest acknowledgement that was sent on this attachment.
 	told uint64
 	// resuming: the session has to be resumed before it writes.

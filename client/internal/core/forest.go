@@ -33,6 +33,8 @@ type forest struct {
 	// calls are the reads that have no answer, and reads those of them without a session that wait to be sent.
 	calls map[*TreeCall]struct{}
 	reads []*readBody
+	// gone is how many callers have given up since reads had none of them.
+	gone int
 	// busy are sessions that may have something to send, paused those that may have at a moment.
 	busy   map[*Session]struct{}
 	paused map[*Session]time.Time
@@ -99,6 +101,7 @@ func (in GiveUpTree) happen(c *Core) {
 	call.last = errors.Join(in.Cause, c.obstacle(in.Cause, call.last))
 	if call.write == nil {
 		c.done(call, Done{Err: call.last})
+		c.forest.forgetRead(call)
 		return
 	}
 	c.fates(call.h.branch.queue.GiveUp(call.write))

@@ -40,6 +40,27 @@ func (in Read) happen(c *Core) {
 	}
 }
 
+// forgetRead notes that the caller of a read has given up. While no node is in reach callers come and go, and nothing
+// is sent that would take their reads out.
+func (f *forest) forgetRead(call *TreeCall) {
+	switch h := call.h; {
+	case h == nil:
+		f.reads = withoutGone(f.reads, &f.gone)
+	case h.branch != nil:
+		h.branch.reads = withoutGone(h.branch.reads, &h.branch.gone)
+	}
+}
+
+// withoutGone takes out the reads whose callers have given up, once they may be the half of all: one at a time would
+// cost a search each.
+func withoutGone(reads []*readBody, gone *int) []*readBody {
+	if *gone++; *gone <= len(reads)/2 {
+		return reads
+	}
+	*gone = 0
+	return slices.DeleteFunc(reads, func(r *readBody) bool { return r.call.settled })
+}
+
 // sendReads sends the reads of a session whose earlier writes were all sent (G3). It reports false when there is no
 // room for the next one.
 func (q *requests) sendReads(h *Session, c *Conn) bool {
@@ -93,7 +114,7 @@ func (b *readBody) Wanted() bool { return !b.call.settled }
 
 func (b *readBody) message(l *ledger, seq uint64) *holdfastv1.ClientMessage {
 	q := b.call.Query
-	q.Options.Seen, q.Watch = l.effects.Stamp, b.call.Watch != nil
+	q.Options.Seen, q.Watch = max(q.Options.Seen, l.effects.Stamp), b.call.Watch != nil
 	if b.call.h != nil {
 		q.Session = uint64(b.call.h.id)
 	}

@@ -159,6 +159,9 @@ func (l *ledger) watchedAt(spec tree.WatchSpec) *watched {
 func (w *watches) ask(e *watched) {
 	if !e.asking && !e.queued {
 		e.queued = true
+		if len(w.queue) > 2*len(w.all) { // while no node is in reach, nothing else takes out those that were dropped
+			w.queue = slices.DeleteFunc(w.queue, func(e *watched) bool { return !e.wanted() })
+		}
 		w.queue = append(w.queue, e)
 	}
 }
