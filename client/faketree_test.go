@@ -303,7 +303,7 @@ func (n *fakeNode) readTree(s *fakeStream, m *holdfastv1.TreeRead) (*holdfastv1.
 	switch {
 	case err != nil:
 		return nil, err
-	case n.state.Index < 10 && q.Options.Seen > 0:
+	case n.state.Index < 10 && q.Options.Seen > 0, q.Options.Seen > f.now():
 		return nil, session.ErrLagging
 	}
 	a := tree.Answer{Kind: q.Kind, Stamp: f.now()}

@@ -42,7 +42,8 @@ func (m *Mirror) Walk(path string) iter.Seq2[string, Entry] { return m.copied.wa
 func (m *Mirror) Stamp() tree.Stamp { return m.copied.stamp() }
 
 // Wait returns once the mirror shows all changes up to a stamp: of a write of this client, or one that another process
-// has sent. The error wraps the cause of ctx when that ends first, or is that of [Mirror.Err].
+// has sent. The error wraps the cause of ctx when that ends first, and [session.ErrLagging] if the nodes have not come
+// to the stamp, or is that of [Mirror.Err]. The wait holds up no other call of the client.
 func (m *Mirror) Wait(ctx context.Context, stamp tree.Stamp) error { return m.copied.wait(ctx, stamp) }
 
 // Changes returns a channel that is closed with the next change of the mirror after the call, and at its end.

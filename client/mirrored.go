@@ -313,13 +313,22 @@ func (m *mirrored) wait(ctx context.Context, stamp tree.Stamp) error {
 	if m.stamp() >= stamp {
 		return nil
 	}
-	l, err := m.tree.begin(ctx)
-	if err != nil {
-		return err
-	}
-	l.shared.seen.noteStamp(stamp)
-	now, err := m.tree.Sync(ctx)
-	if err != nil {
+	asking, cancel := context.WithCancel(ctx)
+	var ends sync.WaitGroup
+	ends.Go(func() {
+		select {
+		case <-m.done: // nothing comes any more
+			cancel()
+		case <-asking.Done():
+		}
+	})
+	now, err := m.tree.syncBeyond(asking, stamp)
+	cancel()
+	ends.Wait()
+	switch ended := m.err(); {
+	case ended != nil && ctx.Err() == nil:
+		return ended
+	case err != nil:
 		return err
 	}
 	m.watch.mark(now)

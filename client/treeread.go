@@ -220,7 +220,13 @@ func (t *Tree) CheckFence(ctx context.Context, path string, token tree.Stamp) (b
 // Sync returns a stamp that includes all that was committed anywhere when the call began. Later reads of this client
 // show at least that.
 func (t *Tree) Sync(ctx context.Context) (tree.Stamp, error) {
-	a, err := t.query(ctx, tree.Query{Kind: tree.Sync}, nil)
+	return t.syncBeyond(ctx, 0)
+}
+
+// syncBeyond is Sync at a node that has come to a stamp. Other reads do not wait for that: it may be a stamp that no
+// node ever comes to.
+func (t *Tree) syncBeyond(ctx context.Context, stamp tree.Stamp) (tree.Stamp, error) {
+	a, err := t.query(ctx, tree.Query{Kind: tree.Sync, Options: tree.ReadOptions{Seen: stamp}}, nil)
 	return a.Stamp, t.wrap("sync", tree.Root, err)
 }
 
@@ -253,9 +259,8 @@ func (t *Tree) query(ctx context.Context, q tree.Query, o []ReadOption) (tree.An
 		return tree.Answer{}, &session.FieldError{Field: "watch", Limit: "not set with this read"}
 	}
 	q.Session = uint64(t.idOf())
-	q.Options = tree.ReadOptions{Linearizable: with.linearizable, AllowStale: with.stale}
-	if q.Kind == tree.CheckFence || q.Kind == tree.Sync {
-		q.Options = tree.ReadOptions{}
+	if q.Kind != tree.CheckFence && q.Kind != tree.Sync {
+		q.Options.Linearizable, q.Options.AllowStale = with.linearizable, with.stale
 	}
 	l, err := t.begin(ctx)
 	if err != nil {
