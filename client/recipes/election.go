@@ -152,9 +152,13 @@ func (e *Election) observed(ctx context.Context, yield func(Leader, error) bool)
 // anybody waits until there may be a candidate.
 func (e *Election) anybody(ctx context.Context) error {
 	changed := client.NewOneShot()
-	listing := client.Listing{After: candidate, PageSize: 1}
-	page, err := e.line.in.ListPage(ctx, e.line.path, listing, client.WithWatch(changed))
-	come := leading(page, candidate) != ""
+	_, err := e.line.in.ListPage(ctx, e.line.path, client.Listing{PageSize: 1}, client.WithWatch(changed))
+	come := false
+	if err == nil {
+		var name string
+		name, err = e.line.first(ctx, candidate)
+		come = name != ""
+	}
 	if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
 		changed = client.NewOneShot()
 		_, come, err = e.line.in.Exists(ctx, e.line.path, client.WithWatch(changed)) // somebody made it: look again

@@ -303,26 +303,30 @@ func (p *place) before(ctx context.Context, prefix string) (string, error) {
 	if own {
 		behind.After, behind.PageSize = p.name+"-", 2
 	}
-	page, err := p.in.ListPage(ctx, p.path, behind)
-	if err != nil {
-		return "", err
-	}
-	found := page.Children
-	if own {
-		if len(found) == 0 || found[0].Name != p.name {
+	for one, err := range p.in.List(ctx, p.path, behind) { // reads a second page past entries of strangers alone
+		switch {
+		case err != nil:
+			return "", err
+		case own && one.Name == p.name:
+			own = false
+		case own && !strings.HasPrefix(one.Name, p.name):
 			return "", ErrBroken
+		case standsAs(one.Name, prefix):
+			return one.Name, nil
+		case !strings.HasPrefix(one.Name, prefix):
+			return "", nil
 		}
-		found = found[1:]
 	}
-	if len(found) == 0 || !standsAs(found[0].Name, prefix) {
-		return "", nil
+	if own {
+		return "", ErrBroken
 	}
-	return found[0].Name, nil
+	return "", nil
 }
 
 // standsAs reports whether an entry's name is that of a contender with the prefix.
 func standsAs(name, prefix string) bool {
-	return len(name) == len(prefix)+sequenceDigits && strings.HasPrefix(name, prefix)
+	digits, is := strings.CutPrefix(name, prefix)
+	return is && len(digits) == sequenceDigits && strings.Trim(digits, "0123456789") == ""
 }
 
 // sequence returns the part of a contender's name that orders contenders of all prefixes.
@@ -335,22 +339,19 @@ func sequence(name string) string {
 
 // first returns the first contender with the prefix; "" if nobody stands in line.
 func (l line) first(ctx context.Context, prefix string) (string, error) {
-	page, err := l.in.ListPage(ctx, l.path, client.Listing{After: prefix, PageSize: 1})
-	switch {
-	case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
-		return "", nil
-	case err != nil:
-		return "", err
+	for one, err := range l.in.List(ctx, l.path, client.Listing{After: prefix, PageSize: 1}) {
+		switch {
+		case errors.Is(err, &tree.RefusedError{Code: tree.NoNode}):
+			return "", nil
+		case err != nil:
+			return "", err
+		case standsAs(one.Name, prefix):
+			return one.Name, nil
+		case !strings.HasPrefix(one.Name, prefix):
+			return "", nil
+		}
 	}
-	return leading(page, prefix), nil
-}
-
-// leading returns the first contender with the prefix in a page that begins with the prefix; "" if there is none.
-func leading(page client.Children, prefix string) string {
-	if len(page.Children) == 0 || !standsAs(page.Children[0].Name, prefix) {
-		return ""
-	}
-	return page.Children[0].Name
+	return "", nil
 }
 
 // failed adds what was tried to an error, and leaves nil alone.
