@@ -116,7 +116,7 @@ func (l *Lane) Close(c *Conn) {
 	c.freed()
 	c.mu.Lock()
 	room := c.settle(-c.unsent)
-	c.gone = true
+	c.gone, c.given = true, 0
 	c.mu.Unlock()
 	delete(l.news, c)
 	delete(l.starving, c)
