@@ -55,22 +55,6 @@ images: build ## Build the container images of the node and of the tests' packet
 		docker build -q -t holdfast-cut -f test/e2e/cut/Dockerfile bin; \
 	fi
 
-.PHONY: before
-before: ## Build the release before this one and its image, the commit that test/e2e/before names, for the tests of upgrades
-	@commit=$$(cat test/e2e/before) && to=$(CURDIR)/bin/before/$$commit; \
-	if [ ! -x $$to/node ] || [ ! -x $$to/holdfast ]; then \
-		if ! git cat-file -e "$$commit^{commit}" 2>/dev/null; then \
-			echo; echo "*** The tests of upgrades will NOT run: this clone has no commit $$commit (git fetch --unshallow)."; \
-			if [ -n "$${CI:-}" ]; then exit 1; fi; \
-			exit 0; \
-		fi; \
-		from=$$(mktemp -d) && trap 'rm -rf "$$from"' EXIT; \
-		git archive "$$commit" | tar -x -C "$$from" && mkdir -p bin/before; \
-		(cd "$$from" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$$commit" -o "$$to/" ./cmd/...); \
-	fi; \
-	install -d -m 700 "$$to/data"; \
-	docker build -q -t holdfast-before -f deploy/Dockerfile "$$to"
-
 .PHONY: release
 release: ## Make the tarballs, bills of materials and checksums of the present commit in dist/; ARCHS='amd64 arm64'
 	rm -rf dist
@@ -204,7 +188,7 @@ test-ui: ## Drive the console with a headless Chromium, and holdfast top in tmux
 	fi
 
 .PHONY: e2e
-e2e: images before ## Run the tests with containers: real processes, disks and partitions; E2E=full takes no short cuts
+e2e: images ## Run the tests with containers: real processes, disks and partitions; E2E=full takes no short cuts
 	@mkdir -p bin
 	COMPOSE='$(COMPOSE)' E2E='$(E2E)' CGO_ENABLED=0 E2E_FIGURES="$$PWD/bin/e2e-figures.md" go test -tags e2e -count=1 -parallel 4 -timeout 2h ./test/e2e/...
 	@cat bin/e2e-figures.md

@@ -43,7 +43,7 @@ var boxBuilt = sync.OnceValue(func() error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	for name, from := range map[string]string{"holdfast": today.holdfast(), "worker": self} {
+	for name, from := range map[string]string{"holdfast": holdfastProgram, "worker": self} {
 		if err = copyTo(filepath.Join(dir, name), from); err != nil {
 			return err
 		}

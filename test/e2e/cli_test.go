@@ -34,12 +34,7 @@ func (c *cluster) holdfast(stdin string, args ...string) (string, int) {
 }
 
 func (c *cluster) cli(ctx context.Context, args ...string) *exec.Cmd {
-	return c.program(ctx, today.holdfast(), args...)
-}
-
-// program is cli for the command line of any release.
-func (c *cluster) program(ctx context.Context, holdfast string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, holdfast, args...)
+	cmd := exec.CommandContext(ctx, holdfastProgram, args...)
 	cmd.Env = append(os.Environ(), "HOLDFAST_ENDPOINTS="+strings.Join(c.endpoints(c.all()...), ","))
 	if as := c.speaks; as != nil {
 		cmd.Env = append(cmd.Env, "HOLDFAST_CACERT="+as.CACert, "HOLDFAST_CERT="+as.Cert, "HOLDFAST_KEY="+as.Key)
@@ -66,14 +61,8 @@ type holder struct {
 // hold starts a process that holds a new session. The process ends with the test.
 func (c *cluster) hold(args ...string) *holder {
 	c.t.Helper()
-	return c.holdWith(today.holdfast(), args...)
-}
-
-// holdWith is hold for the command line of any release.
-func (c *cluster) holdWith(holdfast string, args ...string) *holder {
-	c.t.Helper()
 	args = append([]string{"session", "hold", "-o", "json"}, args...)
-	h := &holder{c: c, cmd: c.program(c.t.Context(), holdfast, args...)}
+	h := &holder{c: c, cmd: c.cli(c.t.Context(), args...)}
 	out, err := h.cmd.StdoutPipe()
 	if err != nil {
 		c.t.Fatal(err)

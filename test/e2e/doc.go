@@ -7,10 +7,6 @@
 // fails. Tests with thousands of sessions run alone. E2E=full runs everything: the whole matrix of cuts, more rates of
 // loss, longer loops.
 //
-// TestUpgrade runs processes without containers: those of the release before this one, and of this one. The file before
-// names the commit of the former release, and "make before" builds it, and its image for TestUpgradeInContainers, from
-// the history.
-//
 // The tests of locks run this test's own program as a worker under "holdfast lock". In a box, a container FROM scratch,
 // the command is process 1. So the test's program must be static, and "make e2e" builds it with CGO_ENABLED=0.
 //

@@ -171,7 +171,7 @@ func TestBackupDrill(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t, 3)
 	for _, n := range p.c.all() {
-		p.start(n, today)
+		p.start(n)
 	}
 	p.c.awaitServing(healWithin, p.c.all()...)
 	d := newDrill(t, p.c)
@@ -213,7 +213,7 @@ func (p *processes) begin(from, cluster string) (began time.Time) {
 		if err := errors.Join(os.RemoveAll(p.data(n)), os.Rename(filepath.Join(from, fmt.Sprint(n)), p.data(n))); err != nil {
 			p.c.t.Fatal(err)
 		}
-		p.start(n, today, "--cluster-id", cluster)
+		p.start(n, "--cluster-id", cluster)
 	}
 	p.c.awaitServing(healWithin, p.c.all()...)
 	return began

@@ -83,8 +83,8 @@ func clusterKey(t *testing.T, state []byte) string {
 	return string(key)
 }
 
-// altered builds a node in one of whose files a text is replaced.
-func (k *keeper) altered(file, text, by string) release {
+// altered builds a node program in one of whose files a text is replaced.
+func (k *keeper) altered(file, text, by string) string {
 	k.t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -108,7 +108,7 @@ func (k *keeper) altered(file, text, by string) release {
 		}
 	}
 	must(k.t, "go", "build", "-C", root, "-overlay", overlay, "-o", to+string(filepath.Separator), "./cmd/node")
-	return release(to)
+	return filepath.Join(to, "node")
 }
 
 // title returns the words with which a process was started, as other users of the machine see them.

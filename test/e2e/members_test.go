@@ -128,7 +128,7 @@ func (m *changing) holdfast(args ...string) string {
 
 func (m *changing) tries(args ...string) (string, error) {
 	return command([]string{"HOLDFAST_ENDPOINTS=" + strings.Join(m.c.endpoints(m.members...), ",")},
-		append([]string{today.holdfast()}, args...)...)
+		append([]string{holdfastProgram}, args...)...)
 }
 
 // add starts a node on an empty disk, and has it taken in.

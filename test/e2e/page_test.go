@@ -147,7 +147,7 @@ func (d *drill) tokens() {
 		d.t.Errorf("auth token show:\n%s", out)
 	}
 	p := newProcesses(d.t, 1)
-	p.start(1, today, "--auth", "tokens", "--auth-file", file)
+	p.start(1, "--auth", "tokens", "--auth-file", file)
 	p.c.await(healWithin, "the node serves", func() (bool, string) { return p.healthy(1), p.log(1) })
 	more := "--plain-token session ls --endpoints " + p.c.address(1)
 	d.says("holdfast --auth-token-file FILE", more, "FILE", "token")

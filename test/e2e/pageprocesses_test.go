@@ -19,7 +19,7 @@ func TestPageOnProcesses(t *testing.T) {
 	all := p.peers
 	p.c.nodes, p.peers = 3, all[:strings.LastIndex(all, ",")]
 	for _, n := range p.c.all() {
-		p.start(n, today)
+		p.start(n)
 	}
 	p.c.awaitServing(healWithin, p.c.all()...)
 	d := newDrill(t, p.c)
@@ -133,7 +133,7 @@ func (d *drill) members(p *processes) {
 	d.t.Helper()
 	d.types("drain", "")
 	d.says("holdfast cluster drain NODE", "&& holdfast cluster undrain 3", "NODE", "3")
-	p.start(4, today, "--join")
+	p.start(4, "--join")
 	p.c.await(healWithin, "node 4 waits", func() (bool, string) {
 		return strings.Contains(p.log(4), "holdfast cluster add 4"), p.log(4)
 	})

@@ -3,10 +3,8 @@
 package e2e
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,34 +15,13 @@ import (
 	"time"
 )
 
-// release is the directory of a release's programs: node and holdfast.
-type release string
+// nodeProgram and holdfastProgram are the programs that "make build" builds.
+const (
+	nodeProgram     = "../../bin/node"
+	holdfastProgram = "../../bin/holdfast"
+)
 
-// today is the release of this tree, which "make build" builds.
-const today release = "../../bin"
-
-func (r release) node() string     { return filepath.Join(string(r), "node") }
-func (r release) holdfast() string { return filepath.Join(string(r), "holdfast") }
-
-// releaseBefore returns the release that the file before names, which "make before" builds from the history. Where a
-// clone has no history, only CI must fail: make says that the test did not run.
-func releaseBefore(t *testing.T) release {
-	t.Helper()
-	commit, err := os.ReadFile("before")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := release(filepath.Join(string(today), "before", strings.TrimSpace(string(commit))))
-	if _, err := os.Stat(r.node()); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%v: \"make before\" builds it, from a clone with the whole history", err)
-		}
-		t.Skipf("%v: \"make before\" builds it, from a clone with the whole history", err)
-	}
-	return r
-}
-
-// processes runs a cluster without containers: each node is a process, with the program of any release.
+// processes runs a cluster without containers: each node is a process.
 type processes struct {
 	c     *cluster
 	dir   string
@@ -87,9 +64,14 @@ func (p *processes) at(n, which int) string { return fmt.Sprintf("127.0.0.1:%d",
 // data returns node n's data directory.
 func (p *processes) data(n int) string { return filepath.Join(p.dir, service(n)) }
 
-// start starts node n with a release's program. Snapshots are frequent, and logs short, so that nodes read snapshots
-// of other releases.
-func (p *processes) start(n int, r release, flags ...string) {
+// start starts node n. Snapshots are frequent, and logs short, so that nodes read snapshots.
+func (p *processes) start(n int, flags ...string) {
+	p.c.t.Helper()
+	p.startProgram(n, nodeProgram, flags...)
+}
+
+// startProgram starts node n with a program that may differ from nodeProgram.
+func (p *processes) startProgram(n int, program string, flags ...string) {
 	p.c.t.Helper()
 	log, err := os.OpenFile(p.data(n)+".log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -101,7 +83,7 @@ func (p *processes) start(n int, r release, flags ...string) {
 		p.c.t.Fatal(err)
 	}
 	one := &process{began: info.Size(), ended: make(chan struct{})}
-	one.cmd = exec.Command(r.node(), append([]string{
+	one.cmd = exec.Command(program, append([]string{
 		"run", "--node", fmt.Sprint(n), "--peers", p.peers, "--data-dir", p.data(n), "--client-listen", p.at(n, 0),
 		"--raft-listen", p.at(n, 1), "--peer-listen", p.at(n, 2), "--http-listen", p.at(n, 3),
 		"--snapshot-interval", "500ms", "--snapshot-threshold", "20", "--trailing-logs", "10",
@@ -164,24 +146,6 @@ func (p *processes) healthy(n int) bool {
 	}
 	defer response.Body.Close()
 	return response.StatusCode == http.StatusOK
-}
-
-// files returns the sums of all files of node n's data directory.
-func (p *processes) files(n int) map[string][sha256.Size]byte {
-	p.c.t.Helper()
-	all := make(map[string][sha256.Size]byte)
-	err := filepath.WalkDir(p.data(n), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		all[path] = sha256.Sum256(text)
-		return err
-	})
-	if err != nil {
-		p.c.t.Fatal(err)
-	}
-	return all
 }
 
 // end kills what still runs. A failed test shows and keeps the nodes' logs.

@@ -23,7 +23,7 @@ import (
 func TestNoSecretOfAProcess(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
-	k.start(today)
+	k.start(nodeProgram)
 	k.looks()
 	k.snapshots()
 	k.quit()
@@ -54,9 +54,9 @@ func newKeeper(t *testing.T) *keeper {
 	t.Helper()
 	k := &keeper{processes: newProcesses(t, 1), t: t, dir: t.TempDir(), shown: make(map[string]string)}
 	k.env = []string{"GOTRACEBACK=all"}
-	must(t, today.holdfast(), "cert", "ca", "--dir", k.dir)
-	must(t, today.holdfast(), "cert", "node", "1", "--dir", k.dir, "--cluster-id", "holdfast", "--host", "127.0.0.1")
-	made := must(t, today.holdfast(), "auth", "token", "new", "ops", "--role", "admin", "--role", "client")
+	must(t, holdfastProgram, "cert", "ca", "--dir", k.dir)
+	must(t, holdfastProgram, "cert", "node", "1", "--dir", k.dir, "--cluster-id", "holdfast", "--host", "127.0.0.1")
+	made := must(t, holdfastProgram, "auth", "token", "new", "ops", "--role", "admin", "--role", "client")
 	found := regexp.MustCompile(`(?s)token +(\S+)\nline +(.*?)\n`).FindStringSubmatch(made + "\n")
 	if found == nil {
 		t.Fatalf("no token in %q", made)
@@ -74,9 +74,9 @@ func newKeeper(t *testing.T) *keeper {
 func (k *keeper) file(name string) string { return filepath.Join(k.dir, name) }
 
 // start starts the node, and waits until it serves.
-func (k *keeper) start(r release) {
+func (k *keeper) start(program string) {
 	k.t.Helper()
-	k.processes.start(1, r, "--auth", "tokens", "--auth-file", k.file("auth.yaml"), "--client-tls", "require",
+	k.startProgram(1, program, "--auth", "tokens", "--auth-file", k.file("auth.yaml"), "--client-tls", "require",
 		"--log-level", "trace", "--tls-cert", k.file("node-1.pem"), "--tls-key", k.file("node-1.key"),
 		"--tls-ca", k.file("ca.pem"))
 	k.c.await(healWithin, "the node serves", func() (bool, string) { return k.healthy(1), tail(k.log(1), 5) })
@@ -85,7 +85,7 @@ func (k *keeper) start(r release) {
 // say runs the command line as the administrator.
 func (k *keeper) say(args ...string) string {
 	k.t.Helper()
-	return must(k.t, append([]string{today.holdfast()}, append(args, k.as()...)...)...)
+	return must(k.t, append([]string{holdfastProgram}, append(args, k.as()...)...)...)
 }
 
 func (k *keeper) as() []string {
@@ -108,8 +108,8 @@ func (k *keeper) looks() {
 		k.shown[of] = k.say(strings.Fields(of)...)
 		k.shown[of+" -o json"] = k.say(append(strings.Fields(of), "-o", "json")...)
 	}
-	k.shown["the backup's JSON"] = must(k.t, today.holdfast(), "snapshot", "inspect", k.file("backup"), "-o", "json")
-	k.shown["auth token show"] = must(k.t, today.holdfast(), "auth", "token", "show", k.file("auth.yaml"))
+	k.shown["the backup's JSON"] = must(k.t, holdfastProgram, "snapshot", "inspect", k.file("backup"), "-o", "json")
+	k.shown["auth token show"] = must(k.t, holdfastProgram, "auth", "token", "show", k.file("auth.yaml"))
 	k.shown["the title of the node"] = title(k.t, k.newest[1].cmd.Process.Pid)
 	ctx, cancel := context.WithCancel(k.t.Context())
 	defer cancel()

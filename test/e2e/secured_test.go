@@ -42,7 +42,7 @@ func newSecured(t *testing.T, mode string, env ...string) *secured {
 // certificates makes the certificates that are missing, and hands all files to the nodes.
 func (s *secured) certificates() {
 	s.t.Helper()
-	must(s.t, "../../deploy/certificates", today.holdfast(), s.dir, fmt.Sprint(s.nodes), "holdfast")
+	must(s.t, "../../deploy/certificates", holdfastProgram, s.dir, fmt.Sprint(s.nodes), "holdfast")
 }
 
 // as returns how a caller speaks TLS, as deploy/certificates names it; empty for one without a certificate.
@@ -242,7 +242,7 @@ func (s *secured) serial(n int) string {
 // token adds a token of a reader to the file of roles, and waits until it counts on every node.
 func (s *secured) token() {
 	s.t.Helper()
-	out := must(s.t, today.holdfast(), "auth", "token", "new", "dashboard", "--role", "reader")
+	out := must(s.t, holdfastProgram, "auth", "token", "new", "dashboard", "--role", "reader")
 	var token, line string
 	for l := range strings.Lines(out) {
 		if rest, ok := strings.CutPrefix(l, "token "); ok {
