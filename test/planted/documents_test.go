@@ -58,37 +58,6 @@ func TestGuaranteesNameWhatProvesThem(t *testing.T) {
 	}
 }
 
-// TestTestingNamesWhatIsThere checks that the tests and bugs named in docs/testing.md exist.
-func TestTestingNamesWhatIsThere(t *testing.T) {
-	document, err := os.ReadFile("../../docs/testing.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, found := strings.Cut(string(document), "kept from coming back by |")
-	if !found {
-		t.Fatal("docs/testing.md: the table of defects is missing")
-	}
-	tests := testsOfTheModule(t)
-	named := 0
-	for line := range strings.Lines(table) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 5 {
-			continue
-		}
-		bug := strings.Contains(cells[3], "planted bug")
-		for _, name := range quoted(cells[3]) {
-			_, missing := os.Stat(filepath.Join("bugs", name+".patch"))
-			_, noPackage := os.Stat(filepath.Join("..", "..", name))
-			if named++; !slices.Contains(tests, name) && (!bug || missing != nil) && noPackage != nil {
-				t.Errorf("docs/testing.md names %s: no such test, planted bug or package", name)
-			}
-		}
-	}
-	if named < 10 {
-		t.Errorf("docs/testing.md: only %d names were found in the table", named)
-	}
-}
-
 // TestGoInDocumentsIsRun checks that the Go code in documents is also in tests. The tests compile it, and run all of it
 // except the README's.
 func TestGoInDocumentsIsRun(t *testing.T) {
