@@ -247,8 +247,6 @@ func (n *notes) take() []string {
 }
 
 // queued has a queue that runs until the test ends, at index 1.
-//
-//nolint:revive // function-result-limit: a test needs all of them
 func queued(t *testing.T) (*applyQueue, *fakeView, *notes, context.CancelFunc) {
 	t.Helper()
 	view := newFakeView()

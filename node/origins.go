@@ -98,8 +98,6 @@ func openSnapshots(d *dir, logger hclog.Logger) (*snapshotStore, error) {
 }
 
 // Create begins a snapshot.
-//
-//nolint:revive // argument-limit: Raft's interface
 func (s *snapshotStore) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration,
 	configured uint64, trans raft.Transport,
 ) (raft.SnapshotSink, error) {

@@ -20,8 +20,6 @@ type checkedSnapshots struct {
 }
 
 // Create begins a snapshot, which is checked as it is written unless it is this node's own.
-//
-//nolint:revive // argument-limit: the interface is Raft's
 func (c *checkedSnapshots) Create(version raft.SnapshotVersion, index, term uint64, servers raft.Configuration,
 	configured uint64, trans raft.Transport,
 ) (raft.SnapshotSink, error) {

@@ -14,8 +14,6 @@ import (
 // An error of Read, AddWatches, RemoveWatches or Write says that the request was not taken and has no answer: a
 // [LimitError], [ErrMoved] for a session that the connection does not serve, or [ErrClosed]. Any other refusal comes
 // out of Next, in its turn.
-//
-//nolint:interfacebloat // a port needs all of it of one connection, and nothing implements a part
 type TreeConnection interface {
 	// Await waits while the cluster has no tree and gets one soon (W8), no longer than a request for the node's own state
 	// (M5). Requests say themselves whether there is one. The error is ctx's.

@@ -409,8 +409,6 @@ type endless struct{}
 func (endless) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
 // Create implements raft.SnapshotStore.
-//
-//nolint:revive // argument-limit: the library's
 func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration,
 	configurationIndex uint64, trans raft.Transport,
 ) (raft.SnapshotSink, error) {

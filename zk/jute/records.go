@@ -1,4 +1,4 @@
-package jute //nolint:revive // max-public-structs: the records of a protocol
+package jute
 
 // The records of requests (N-16.4). Which operations have which is in the table of bodies.
 type (

@@ -146,8 +146,6 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 }
 
 // Create makes a file and opens it.
-//
-//nolint:revive // function-result-limit: fs.NodeCreater is so
 func (n *node) Create(ctx context.Context, name string, _, mode uint32,
 	out *fuse.EntryOut,
 ) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {

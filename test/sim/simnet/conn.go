@@ -171,8 +171,6 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 // tryRead returns bytes or an error, or a channel to wait for and the longest wait; 0 for no bound.
-//
-//nolint:revive // function-result-limit: the two ways to be woken belong to the try
 func (c *conn) tryRead(b []byte) (n int, wake <-chan struct{}, wait time.Duration, err error) {
 	c.host.net.mu.Lock()
 	defer c.host.net.mu.Unlock()
