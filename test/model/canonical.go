@@ -11,12 +11,12 @@ func (x *step) canonical() {
 	f.votes()
 	for l := range x.scope.nodes() {
 		f.rounds(x.tracking(l))
-		if x.forInv&I8 == 0 {
+		if x.wanted&I8 == 0 {
 			x.Node[l].Process.Stood = [3]uint8{}
 		}
 		for m := range x.scope.nodes() {
 			k := &x.Link[l][m]
-			if x.forInv&I3 == 0 {
+			if x.wanted&I3 == 0 {
 				k.forgetPromises()
 			}
 			k.forgetAnswers()
@@ -36,7 +36,7 @@ func (x *step) canonical() {
 
 // old replaces a moment that is a timeout ago or more by 0: silence since then is long enough for every rule.
 func (f forgetting) old(t uint8) uint8 {
-	if f.forInv&I8 != 0 && f.scope.stops() {
+	if f.wanted&I8 != 0 && f.scope.stops() {
 		return t // the time for which an owner stalled is no silence
 	}
 	if t+f.scope.Timeout <= f.Now {
@@ -48,13 +48,13 @@ func (f forgetting) old(t uint8) uint8 {
 func (f forgetting) fate(s int) {
 	t := &f.Truth.Session[s]
 	t.Touched, t.Known = f.old(t.Touched), f.old(t.Known)
-	if f.forInv&(I1|I8) == 0 {
+	if f.wanted&(I1|I8) == 0 {
 		t.Touched, t.Known = 0, 0
 	}
-	if f.forInv&I3 == 0 || t.Safe <= f.Now && t.Ended == 0 {
+	if f.wanted&I3 == 0 || t.Safe <= f.Now && t.Ended == 0 {
 		t.Safe = 0
 	}
-	if f.forInv&I4 == 0 {
+	if f.wanted&I4 == 0 {
 		t.Served, t.ServedInstance, t.ServedAttempt, t.ServedTerm = 0, 0, 0, 0
 	}
 }
@@ -82,10 +82,10 @@ func (f forgetting) touches(v *learner, s int) {
 	if f.scope.Most[Suspends] == 0 {
 		v.Confirmed[s] = heard{} // the promise on it is made already
 	}
-	if f.forInv&I4 == 0 {
+	if f.wanted&I4 == 0 {
 		v.Table[s].Made, v.Table[s].Stale = 0, 0
 	}
-	if f.forInv&(I1|I8) == 0 {
+	if f.wanted&(I1|I8) == 0 {
 		v.Request[s].Real = 0
 		v.Local[s].Real = 0
 	}
@@ -170,13 +170,13 @@ func (f forgetting) ghosts(k *link) {
 	if !f.scope.stops() {
 		m.HeardAt = 0 // read only when there is a stall to credit
 	}
-	if f.forInv&I8 == 0 {
+	if f.wanted&I8 == 0 {
 		m.Idle = 0
 	}
-	if f.forInv&(I1|I8) == 0 {
+	if f.wanted&(I1|I8) == 0 {
 		m.Took, m.Quiet, k.Wire.Took, k.Wire.Quiet, k.Old.Took, k.Old.Quiet = 0, 0, 0, 0, 0, 0
 	}
-	if f.forInv&I4 != 0 {
+	if f.wanted&I4 != 0 {
 		return
 	}
 	for s := range k.Wire.Touch {
@@ -212,9 +212,9 @@ func (f forgetting) idleMembers() {
 // over reports whether nothing can break any more: all sessions have ended, and so has every possible promise.
 func (x *step) over() bool {
 	for s := range x.scope.sessions() {
-		if f := x.Truth.Session[s]; f.Ended == 0 || x.forInv&I3 != 0 && x.Now < f.Ended-1+x.scope.Timeout {
+		if f := x.Truth.Session[s]; f.Ended == 0 || x.wanted&I3 != 0 && x.Now < f.Ended-1+x.scope.Timeout {
 			return false
 		}
 	}
-	return x.forInv&Raft == 0 && (x.forInv&I5 == 0 || !x.scope.Local)
+	return x.wanted&Raft == 0 && (x.wanted&I5 == 0 || !x.scope.Local)
 }

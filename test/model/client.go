@@ -17,7 +17,7 @@ func (v serving) touch(attachment, s int) bool {
 		return false
 	}
 	mine := v.FSM.Session[s]
-	if mine.Alive == 0 || int(mine.Owner) != v.id || v.obeys(T2) && int(mine.Attachment) != attachment {
+	if mine.Alive == 0 || int(mine.Owner) != v.id || v.Obeys(T2) && int(mine.Attachment) != attachment {
 		return false
 	}
 	f := &v.Truth.Session[s]
@@ -26,7 +26,7 @@ func (v serving) touch(attachment, s int) bool {
 		t.Stale = 1
 	}
 	had := v.Table[s]
-	if v.forInv&I4 == 0 {
+	if v.wanted&I4 == 0 {
 		had.Made, had.Stale = t.Made, t.Stale // the canonical form may have forgotten them
 	}
 	if t == had && v.Process.Backlog&(1<<s) == 0 {
@@ -47,10 +47,10 @@ func (v serving) resume(s int) bool {
 		return false
 	}
 	if v.FSM.Session[s].Alive == 0 && f.Ended == 0 {
-		if v.obeys(M5) {
+		if v.Obeys(M5) {
 			return false // LAGGING: it waits, or tries another node
 		}
-		v.breaks(Told, "n%d, which has not seen s%d yet, answers that it expired", v.id+1, s+1)
+		v.Breaks(Told, "n%d, which has not seen s%d yet, answers that it expired", v.id+1, s+1)
 		return true
 	}
 	if !v.spend(Moves) {
@@ -62,7 +62,7 @@ func (v serving) resume(s int) bool {
 		r.Instance, r.Named, r.Present = firstProcess, f.Named, v.Truth.FSM.Session[s].Attachment
 	}
 	v.Request[s] = r
-	v.say("attempt %d", f.Attempts)
+	v.Say("attempt %d", f.Attempts)
 	return true
 }
 
@@ -83,7 +83,7 @@ func (v serving) takeOver(s int) bool {
 		Attempt: f.Attempts, At: v.Process.Mono, Real: v.Now, Instance: by, Named: now.Attachment,
 		Present: now.Attachment,
 	}
-	v.say("process %d, attempt %d, names attachment %d", by, f.Attempts, now.Attachment)
+	v.Say("process %d, attempt %d, names attachment %d", by, f.Attempts, now.Attachment)
 	return true
 }
 
@@ -96,7 +96,7 @@ func (v serving) leads(t tracking) bool {
 func (v serving) forward(l, s int) bool {
 	r, t := &v.Request[s], v.tracking(l)
 	if !v.runs() || r.Attempt == 0 || r.Sent == 1 || !v.leads(t) || t.Raft.Term != t.Term ||
-		t.FSM.Session[s].Alive == 0 || t.Mark[s] != 0 && v.obeys(M6) {
+		t.FSM.Session[s].Alive == 0 || t.Mark[s] != 0 && v.Obeys(M6) {
 		return false
 	}
 	r.Sent = 1
@@ -126,7 +126,7 @@ func (v serving) serve(s int) bool {
 	if mine.Instance == firstProcess {
 		f.Named = max(f.Named, mine.Attachment)
 	}
-	v.say("attachment %d", mine.Attachment)
+	v.Say("attachment %d", mine.Attachment)
 	if r.Void == 0 {
 		v.Confirmed[s] = heard{Attachment: mine.Attachment, At: r.At}
 		v.promise(s)
@@ -136,12 +136,12 @@ func (v serving) serve(s int) bool {
 
 // vouched reports whether a leader lets the node serve the attachment (M3).
 func (v serving) vouched(mine session, s int) bool {
-	if !v.obeys(M3Leader) {
+	if !v.Obeys(M3Leader) {
 		return true
 	}
 	for l := range v.scope.nodes() {
 		n := &v.Node[l]
-		newEnough := n.Tracker.Term >= mine.Term || !v.obeys(M3Term)
+		newEnough := n.Tracker.Term >= mine.Term || !v.Obeys(M3Term)
 		if n.Tracker.On == 1 && newEnough && n.FSM.Session[s].Attachment >= mine.Attachment {
 			return true
 		}

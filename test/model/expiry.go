@@ -23,17 +23,17 @@ func (t tracking) due(s int) uint8 {
 	owner := int(t.FSM.Session[s].Owner)
 	k := &t.link(owner).Member
 	var v uint8
-	if t.obeys(E1Term) {
+	if t.Obeys(E1Term) {
 		v = epoch
 	}
-	if t.obeys(E1Vouch) {
+	if t.Obeys(E1Vouch) {
 		v = max(v, k.Started)
 	}
-	if t.obeys(E1Lost) && t.lost(owner) {
+	if t.Obeys(E1Lost) && t.lost(owner) {
 		v = max(v, k.Silent)
 	}
 	due := max(t.Deadline[s], v+t.scope.Timeout)
-	if t.obeys(E1Vouch) {
+	if t.Obeys(E1Vouch) {
 		due = t.credited(&k.Stalls, due)
 	}
 	return due
@@ -45,17 +45,17 @@ func (t tracking) expire(s int) bool {
 		return false
 	}
 	due, owner := t.due(s), int(t.FSM.Session[s].Owner)
-	round := t.Good > 0 && t.GoodB >= due || !t.obeys(E2Round)
-	word := t.link(owner).Member.WordB >= due || t.lost(owner) || !t.obeys(E2Word)
+	round := t.Good > 0 && t.GoodB >= due || !t.Obeys(E2Round)
+	word := t.link(owner).Member.WordB >= due || t.lost(owner) || !t.Obeys(E2Word)
 	if !round || !word || t.Clock.Now < due {
 		return false
 	}
-	t.say("due %d, clock %d, round %d of b %d is good", due-epoch, t.Clock.Now-epoch, t.Good, t.GoodB-epoch)
+	t.Say("due %d, clock %d, round %d of b %d is good", due-epoch, t.Clock.Now-epoch, t.Good, t.GoodB-epoch)
 	t.Mark[s] = popped
 	t.Queue[s] = queued{
 		Term: t.Term, Attachment: t.FSM.Session[s].Attachment, Broke: uint8(t.onlooker().early(t, s)),
 	}
-	if t.obeys(E3Atomic) {
+	if t.Obeys(E3Atomic) {
 		return t.mark(s)
 	}
 	return true
@@ -80,7 +80,7 @@ func (t tracking) propose(s int) bool {
 	if t.Mark[s] == closing {
 		t.Mark[s] = unknown
 	}
-	t.say("term %d", t.Raft.Term)
+	t.Say("term %d", t.Raft.Term)
 	t.replicating(t.id).append(entry{
 		Kind: closes, Session: uint8(s), Attachment: q.Attachment, Decided: q.Term, Ghost: q.Broke,
 	})
@@ -101,7 +101,7 @@ func (t tracking) refuse(s int) bool {
 
 // giveUp takes back a mark while the outcome is unknown: only without E4Unknown.
 func (t tracking) giveUp(s int) bool {
-	if t.obeys(E4Unknown) || t.Mark[s] != unknown || !t.runs() {
+	if t.Obeys(E4Unknown) || t.Mark[s] != unknown || !t.runs() {
 		return false
 	}
 	t.Mark[s] = 0
@@ -111,7 +111,7 @@ func (t tracking) giveUp(s int) bool {
 // applied is the tracker's part when its node has applied an entry.
 func (t tracking) applied(e entry, taken bool) {
 	switch s := e.Session; {
-	case (e.Kind == moves || e.Kind == upgrades) && taken && t.obeys(S2Move):
+	case (e.Kind == moves || e.Kind == upgrades) && taken && t.Obeys(S2Move):
 		t.Deadline[s] = max(t.Deadline[s], t.Clock.Now+t.scope.Timeout)
 	case e.Kind == closes && taken:
 		t.Deadline[s], t.Mark[s] = 0, 0

@@ -17,7 +17,7 @@ func (x *step) tick() bool {
 	for i := range x.scope.nodes() {
 		x.running(i).tick()
 	}
-	x.say("it is %d", x.Now)
+	x.Say("it is %d", x.Now)
 	return true
 }
 
@@ -76,7 +76,7 @@ func (r running) wake() bool {
 	}
 	if p.stalled(r.Now) {
 		p.stall(r.Now, r.grace())
-		r.say("it stalled for %d", r.Now-p.RestedAt)
+		r.Say("it stalled for %d", r.Now-p.RestedAt)
 		if p.Rest == suspended {
 			r.serving(r.id).voidPromises()
 		}

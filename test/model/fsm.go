@@ -63,8 +63,8 @@ func (f *fsm) apply(p *protocol, e entry) bool {
 		}
 		return true
 	case closes:
-		if s.Alive == 0 || p.obeys(E3Attachment) && e.Attachment != s.Attachment ||
-			p.obeys(E3Term) && e.Decided != e.Term {
+		if s.Alive == 0 || p.Obeys(E3Attachment) && e.Attachment != s.Attachment ||
+			p.Obeys(E3Term) && e.Decided != e.Term {
 			return false // E3
 		}
 		*s = session{}
@@ -73,7 +73,7 @@ func (f *fsm) apply(p *protocol, e entry) bool {
 	case upgrades:
 		return f.upgrade(p, e)
 	case writes:
-		return s.Alive == 1 && (!p.obeys(M2) || e.Attachment == s.Attachment)
+		return s.Alive == 1 && (!p.Obeys(M2) || e.Attachment == s.Attachment)
 	}
 	return true
 }
@@ -82,9 +82,9 @@ func (f *fsm) apply(p *protocol, e entry) bool {
 // not. Nor does another process that names an attachment other than the present one.
 func (s *session) mayMove(p *protocol, e entry) bool {
 	if e.Instance == s.Instance {
-		return e.Attempt >= s.Attempt || !p.obeys(M1Attempt)
+		return e.Attempt >= s.Attempt || !p.Obeys(M1Attempt)
 	}
-	return s.Instance == 0 || e.Attachment == s.Attachment || !p.obeys(M1Named)
+	return s.Instance == 0 || e.Attachment == s.Attachment || !p.Obeys(M1Named)
 }
 
 // openAll applies the first entry of every history.
@@ -101,7 +101,7 @@ func (f *fsm) openAll(scope *Scope, e entry) {
 // upgrade makes a local session global (L7).
 func (f *fsm) upgrade(p *protocol, e entry) bool {
 	s := &f.Session[e.Session]
-	if s.Alive == 1 || p.obeys(L7) && f.LastEnd > e.Attempt {
+	if s.Alive == 1 || p.Obeys(L7) && f.LastEnd > e.Attempt {
 		return false
 	}
 	f.Counter++

@@ -77,14 +77,14 @@ func (v serving) promise(s int) {
 
 // voidPromises is S5: no touch from before the suspension of the machine is a ground for a promise.
 func (v serving) voidPromises() {
-	if v.obeys(S5) {
+	if v.Obeys(S5) {
 		v.Confirmed = [maxSessions]heard{}
 	} else {
 		for s := range v.scope.sessions() {
 			v.promise(s)
 		}
 	}
-	if !v.obeys(S5Pending) {
+	if !v.Obeys(S5Pending) {
 		return
 	}
 	for s := range v.scope.sessions() {

@@ -22,10 +22,10 @@ func (v serving) touchLocal(s int) bool {
 // way it is a timeout from the upgrade's begin, or nothing if the machine was suspended since (L8).
 func (v serving) promiseLocal(s int) {
 	one, ago := v.Local[s], uint8(0)
-	if one.Flight == 1 && v.obeys(L8Rests) {
+	if one.Flight == 1 && v.Obeys(L8Rests) {
 		ago = v.Process.Mono - one.Begun
 	}
-	if one.Flight == 1 && one.Void == 1 && v.obeys(L8Suspended) || ago >= v.scope.Timeout {
+	if one.Flight == 1 && one.Void == 1 && v.Obeys(L8Suspended) || ago >= v.scope.Timeout {
 		return
 	}
 	v.onlooker().promised(v.id, s, ago)
@@ -34,11 +34,11 @@ func (v serving) promiseLocal(s int) {
 // expireLocal is the node's own decision (L3). It is not made while an upgrade is under way (L8).
 func (v serving) expireLocal(s int) bool {
 	one := &v.Local[s]
-	if !v.runs() || one.On == 0 || one.Flight == 1 && v.obeys(L8Stays) ||
+	if !v.runs() || one.On == 0 || one.Flight == 1 && v.Obeys(L8Stays) ||
 		v.Process.Mono-one.Last < v.scope.Timeout {
 		return false
 	}
-	if v.obeys(L3) && v.Process.Mono < v.credited(&v.Process.Stalls, one.Last+v.scope.Timeout) {
+	if v.Obeys(L3) && v.Process.Mono < v.credited(&v.Process.Stalls, one.Last+v.scope.Timeout) {
 		return false
 	}
 	v.onlooker().expiredLocally(&v.Process, one, s)
@@ -74,7 +74,7 @@ func (v serving) handOver(e entry) {
 	v.Local[s] = local{}
 	mine := v.FSM.Session[s]
 	v.Conns[s] |= 1 << mine.Attachment
-	if v.obeys(L8Touch) {
+	if v.Obeys(L8Touch) {
 		v.Table[s] = touch{Attachment: mine.Attachment, At: one.Last, New: 1, Made: mine.Attachment, Void: one.Old}
 	}
 	f := &v.Truth.Session[s]
@@ -82,8 +82,8 @@ func (v serving) handOver(e entry) {
 		f.Touched = max(f.Touched, one.Real)
 	}
 	f.Served, f.ServedTerm = max(f.Served, mine.Attachment), mine.Term
-	v.say("n%d serves it with attachment %d", v.id+1, mine.Attachment)
-	if one.Void == 0 || !v.obeys(L8Suspended) {
+	v.Say("n%d serves it with attachment %d", v.id+1, mine.Attachment)
+	if one.Void == 0 || !v.Obeys(L8Suspended) {
 		v.Confirmed[s] = heard{Attachment: mine.Attachment, At: one.Begun}
 		v.promise(s)
 	}

@@ -1,5 +1,7 @@
 package model
 
+import "holdfast/test/model/search"
+
 // The onlooker sees the whole cluster at once. It keeps the truth and finds broken invariants; no rule asks it.
 
 // truth is the onlooker's knowledge of the cluster.
@@ -45,7 +47,7 @@ func (o onlooker) committed(e entry) {
 		o.expired(f, e, before)
 	case writes:
 		if e.Attachment != before.Attachment {
-			o.breaks(I4, "a write through attachment %d takes effect, the session has %d", e.Attachment,
+			o.Breaks(I4, "a write through attachment %d takes effect, the session has %d", e.Attachment,
 				before.Attachment)
 		}
 	}
@@ -53,10 +55,10 @@ func (o onlooker) committed(e entry) {
 
 func (o onlooker) moved(f *fate, e entry, before session) {
 	if e.Instance == f.ServedInstance && e.Attempt < f.ServedAttempt {
-		o.breaks(I4, "attempt %d takes the session from the connection of attempt %d", e.Attempt, f.ServedAttempt)
+		o.Breaks(I4, "attempt %d takes the session from the connection of attempt %d", e.Attempt, f.ServedAttempt)
 	}
 	if e.Instance != before.Instance && e.Present < before.Attachment {
-		o.breaks(I4, "process %d takes the session from process %d, whose attachment %d is newer than its request",
+		o.Breaks(I4, "process %d takes the session from process %d, whose attachment %d is newer than its request",
 			e.Instance, before.Instance, before.Attachment)
 	}
 	f.Touched, f.Known = max(f.Touched, e.Ghost), max(f.Known, e.Ghost)
@@ -66,7 +68,7 @@ func (o onlooker) moved(f *fate, e entry, before session) {
 // upgraded takes an upgrade that took effect: a leader gives the session a full timeout from the entry.
 func (o onlooker) upgraded(f *fate, e entry) {
 	if f.Ended != 0 {
-		o.breaks(I5, "s%d is brought back, it ended at %d", e.Session+1, f.Ended-1)
+		o.Breaks(I5, "s%d is brought back, it ended at %d", e.Session+1, f.Ended-1)
 	}
 	f.Touched, f.Known = max(f.Touched, e.Ghost), max(f.Known, e.Ghost)
 	o.unquiet(e.Session)
@@ -87,15 +89,15 @@ func (o onlooker) unquiet(s uint8) {
 // expired checks I1 and I3 where a session ends.
 func (o onlooker) expired(f *fate, e entry, before session) {
 	f.Ended = o.Now + 1
-	o.say("s%d has expired", e.Session+1)
-	if broke := Invariants(e.Ghost); broke != 0 {
-		o.breaks(broke, "this was decided too early")
+	o.Say("s%d has expired", e.Session+1)
+	if broke := search.Invariants(e.Ghost); broke != 0 {
+		o.Breaks(broke, "this was decided too early")
 	}
 	if e.Attachment != before.Attachment && o.Now-f.Known < o.scope.Timeout {
-		o.breaks(I1, "attachment %d ended, a close of %d was decided", before.Attachment, e.Attachment)
+		o.Breaks(I1, "attachment %d ended, a close of %d was decided", before.Attachment, e.Attachment)
 	}
 	if o.Now < f.Safe {
-		o.breaks(I3, "the client was promised to be safe until %d", f.Safe)
+		o.Breaks(I3, "the client was promised to be safe until %d", f.Safe)
 	}
 }
 
@@ -103,16 +105,16 @@ func (o onlooker) expired(f *fate, e entry, before session) {
 func (o onlooker) expiredLocally(at *process, one *local, s int) {
 	f := &o.Truth.Session[s]
 	if o.Now-one.Real < o.scope.Timeout {
-		o.breaks(I1, "a touch was received at %d", one.Real)
+		o.Breaks(I1, "a touch was received at %d", one.Real)
 	}
 	if stood := at.stood(one.Real, o.Now); stood > 0 && o.Now-one.Real < o.scope.Timeout+stood {
-		o.breaks(I8, "its node did not run for %d since", stood)
+		o.Breaks(I8, "its node did not run for %d since", stood)
 	}
 	if o.Now < f.Safe {
-		o.breaks(I3, "the client was promised to be safe until %d", f.Safe)
+		o.Breaks(I3, "the client was promised to be safe until %d", f.Safe)
 	}
 	if o.Truth.FSM.Session[s].Alive == 1 {
-		o.breaks(Told, "its node ends s%d, which is global and lives", s+1)
+		o.Breaks(Told, "its node ends s%d, which is global and lives", s+1)
 	}
 	f.Ended = o.Now + 1
 }
@@ -122,9 +124,9 @@ func (o onlooker) promised(i, s int, ago uint8) {
 	f := &o.Truth.Session[s]
 	until := o.Now + o.scope.Timeout - ago
 	f.Safe = max(f.Safe, until)
-	o.say("n%d promises the client of s%d that it is safe until %d", i+1, s+1, until)
+	o.Say("n%d promises the client of s%d that it is safe until %d", i+1, s+1, until)
 	if f.Ended > 0 && f.Ended-1 < until {
-		o.breaks(I3, "it expired at %d", f.Ended-1)
+		o.Breaks(I3, "it expired at %d", f.Ended-1)
 	}
 }
 
@@ -137,7 +139,7 @@ func (o onlooker) promised(i, s int, ago uint8) {
 //
 // I8: time in which the tracker's clock stood is no silence of an owner. Time in which the owner did not run is no
 // silence of its session, while the owner is not lost.
-func (o onlooker) early(by tracking, s int) Invariants {
+func (o onlooker) early(by tracking, s int) search.Invariants {
 	mine, f := by.FSM.Session[s], &o.Truth.Session[s]
 	if now := o.Truth.FSM.Session[s]; now.Attachment != mine.Attachment {
 		return 0 // it was moved or has ended, so the FSM ignores the close (E3)

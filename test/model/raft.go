@@ -45,7 +45,7 @@ func (r replicating) campaign() bool {
 	}
 	n := &r.Raft
 	n.Term, n.Voted, n.Votes, n.Role = n.Term+1, uint8(r.id)+1, 1<<r.id, candidate
-	r.say("term %d", n.Term)
+	r.Say("term %d", n.Term)
 	return true
 }
 
@@ -60,7 +60,7 @@ func (r replicating) vote(forWhom int) bool {
 	}
 	n.Term, n.Voted, n.Votes, n.Role = c.Term, uint8(forWhom)+1, 0, follower
 	c.Votes |= 1 << r.id
-	r.say("term %d", n.Term)
+	r.Say("term %d", n.Term)
 	return true
 }
 
@@ -77,10 +77,10 @@ func (r replicating) win() bool {
 	}
 	for other := range r.scope.nodes() {
 		if o := &r.Node[other].Raft; other != r.id && o.Role == leader && o.Term == n.Term {
-			r.breaks(Raft, "two leaders in term %d", n.Term)
+			r.Breaks(Raft, "two leaders in term %d", n.Term)
 		}
 	}
-	r.say("it leads term %d", n.Term)
+	r.Say("it leads term %d", n.Term)
 	return true
 }
 
@@ -103,7 +103,7 @@ func (r replicating) replicate(m int) bool {
 	}
 	if f.Term > n.Term {
 		n.Term, n.Voted, n.Role = f.Term, 0, follower
-		r.say("%s", "it learns of a newer term and steps down")
+		r.Say("%s", "it learns of a newer term and steps down")
 		return true
 	}
 	k := &r.Link[r.id][m]
@@ -115,7 +115,7 @@ func (r replicating) replicate(m int) bool {
 	}
 	f.Term, f.Role, f.Votes = n.Term, follower, 0
 	if f.Commit > n.Len {
-		r.breaks(Raft, "a committed entry is overwritten")
+		r.Breaks(Raft, "a committed entry is overwritten")
 	}
 	f.Log, f.Len, k.Match = n.Log, n.Len, n.Len
 	f.Commit = max(f.Commit, n.Commit)
@@ -123,7 +123,7 @@ func (r replicating) replicate(m int) bool {
 		to.applyAll()
 	}
 	r.commit(r.matched())
-	r.say("%d entries, %d committed", f.Len, f.Commit)
+	r.Say("%d entries, %d committed", f.Len, f.Commit)
 	return true
 }
 
@@ -156,7 +156,7 @@ func (r replicating) commit(index uint8) {
 		r.onlooker().committed(n.Log[i])
 	}
 	if committedPart(&t.Log, index) != committedPart(&n.Log, index) {
-		r.breaks(Raft, "two logs differ in what is committed")
+		r.Breaks(Raft, "two logs differ in what is committed")
 	}
 	if !r.scope.SlowApply {
 		r.applyAll()
@@ -188,11 +188,11 @@ func (r replicating) applyNext() {
 	e := r.Raft.Log[r.Raft.Applied]
 	r.Raft.Applied++
 	taken := r.FSM.apply(&r.protocol, e)
-	if verb := "applies"; r.telling {
+	if verb := "applies"; r.Telling() {
 		if !taken {
 			verb = "refuses"
 		}
-		r.say("n%d %s entry %d, %v", r.id+1, verb, r.Raft.Applied, e)
+		r.Say("n%d %s entry %d, %v", r.id+1, verb, r.Raft.Applied, e)
 	}
 	if e.Kind == upgrades && taken {
 		r.serving(r.id).handOver(e)

@@ -61,14 +61,14 @@ func (r relaying) connect() bool {
 		if its.On == 1 && its.Term >= t.Term {
 			return false
 		}
-		if r.obeys(T3OneStream) {
+		if r.Obeys(T3OneStream) {
 			o.endAtRelay()
 		}
 	}
 	if r.Stream.Open == 1 { // the tracker notices the end of the former stream now
 		r.Member.hush(t.Clock.Now)
 	}
-	if r.Wire.Kind == answer && !r.obeys(T6) {
+	if r.Wire.Kind == answer && !r.Obeys(T6) {
 		r.Old = r.Wire
 	}
 	r.Stream, r.Relay, r.Wire = stream{Open: 1}, relay{Up: 1, Complete: 1}, message{}
@@ -93,7 +93,7 @@ func (r relaying) take() bool {
 	}
 	r.confirm()
 	r.Wire = message{Kind: taking, Round: r.Wire.Round, B: r.Wire.B, H: r.FSM.Counter}
-	if r.obeys(T1Order) {
+	if r.Obeys(T1Order) {
 		r.swap()
 	}
 	if !r.scope.SlowAnswer {
@@ -111,11 +111,11 @@ func (r relaying) swap() {
 		if f := r.Truth.Session[s]; f.Touched+r.scope.Timeout <= r.Now {
 			w.Quiet |= 1 << s
 		}
-		if t.Attachment == 0 || t.New == 0 && (r.Relay.Complete == 0 || !r.obeys(T3Complete)) {
+		if t.Attachment == 0 || t.New == 0 && (r.Relay.Complete == 0 || !r.Obeys(T3Complete)) {
 			continue
 		}
 		w.Touch[s] = reported{Has: 1, At: t.At, Attachment: t.Attachment, Void: t.Void, Made: t.Made, Stale: t.Stale}
-		if r.obeys(T1Swap) {
+		if r.Obeys(T1Swap) {
 			t.New = 0
 		}
 	}
@@ -129,12 +129,12 @@ func (r relaying) answer() bool {
 		return false
 	}
 	w.Kind, w.Term = answer, r.Raft.Term
-	if r.obeys(T1Order) {
+	if r.Obeys(T1Order) {
 		w.H = r.FSM.Counter
 	} else {
 		r.swap()
 	}
-	if !r.obeys(T4) {
+	if !r.Obeys(T4) {
 		w.At = r.Process.Mono
 	}
 	w.VouchAge, w.ProcessAge = r.Process.ages(w.At)
@@ -156,10 +156,10 @@ func (r relaying) answer() bool {
 // report makes a touch ready to be sent, unless it is left out. It returns what can be confirmed of the touch.
 func (r relaying) report(s int) (confirmable heard) {
 	t := &r.Wire.Touch[s]
-	if !r.obeys(T1Swap) {
+	if !r.Obeys(T1Swap) {
 		r.Learner.Table[s].New = 0
 	}
-	if t.Has == 1 && t.Attachment != r.FSM.Session[s].Attachment && r.obeys(T1Filter) {
+	if t.Has == 1 && t.Attachment != r.FSM.Session[s].Attachment && r.Obeys(T1Filter) {
 		*t = reported{}
 	}
 	if t.Has == 0 {
@@ -169,7 +169,7 @@ func (r relaying) report(s int) (confirmable heard) {
 		confirmable = heard{Attachment: t.Attachment, At: t.At}
 	}
 	t.At = r.Wire.At - t.At
-	r.say("touch of s%d, %d ago", s+1, t.At)
+	r.Say("touch of s%d, %d ago", s+1, t.At)
 	return confirmable
 }
 
@@ -180,7 +180,7 @@ func (r relaying) confirm() {
 	// When c names an answer that is remembered, c covers every answer before it.
 	covered := r.scope.Remembers == 0 || w.Sure+r.scope.Remembers > k.Answered
 	for s := range k.Left {
-		if w.List&(1<<s) != 0 && (covered || r.obeys(S1Forgotten)) {
+		if w.List&(1<<s) != 0 && (covered || r.Obeys(S1Forgotten)) {
 			k.Left[s] = heard{}
 		}
 	}

@@ -1,13 +1,10 @@
 package model
 
-import "strings"
-
-// Rule is a part of docs/protocol.md that can be left out on its own.
-type Rule uint8
+import "holdfast/test/model/search"
 
 // The rules, in the order of docs/protocol.md.
 const (
-	R1Number Rule = iota
+	R1Number search.Rule = iota
 	R3Observers
 	R3Term
 	R3Self
@@ -57,118 +54,76 @@ const (
 	L8Rests
 	L8Suspended
 	L8Touch
-	ruleCount
 )
 
-// rules holds for each rule its name, and what happens when the rule is left out.
-//
 //nolint:gochecknoglobals // a table that nothing changes
-var rules = [ruleCount]struct{ name, without string }{
-	R1Number: {
-		"R1 number", "an answer counts for the newest round, also for one that began after the heartbeat it answers",
+var texts = search.Protocol{
+	Rules: []search.Text{
+		R1Number: {
+			"R1 number", "an answer counts for the newest round, also for one that began after the heartbeat it answers",
+		},
+		R3Observers:  {"R3 observers", "an observer's answer counts towards the quorum"},
+		R3Term:       {"R3 term", "an answer counts whatever term the node reads"},
+		R3Self:       {"R3 own term", "the leader counts itself without reading its own term"},
+		R5:           {"R5", "a tracker starts as soon as its node leads"},
+		A1Stands:     {"A1 stands", "the clock never stands"},
+		A1Jump:       {"A1 never jumps", "the clock makes up for the time it stood"},
+		T1Swap:       {"T1 swap", "the table is copied, and emptied later"},
+		T1Filter:     {"T1 filter", "touches made under a former attachment stay in the answer"},
+		T1Order:      {"T1 order", "h is read before the table is taken"},
+		T2:           {"T2", "a touch is taken whatever attachment it was made with"},
+		T3Complete:   {"T3 complete", "the first answer on a stream has what is new only"},
+		T3OneStream:  {"T3 one stream", "opening a stream leaves the older one open"},
+		T4:           {"T4 taken", "ages count to the sending of the answer, not to the taking of the table"},
+		T5Owner:      {"T5 owner", "the leader takes touches from nodes that do not own the session"},
+		T5Attachment: {"T5 attachment", "the leader takes touches from a node that has not applied the newest attachment"},
+		T6:           {"T6", "an answer on an older stream counts"},
+		E1Term:       {"E1 term", "V leaves out the term's start"},
+		E1Vouch:      {"E1 vouch", "V leaves out since when the owner can vouch"},
+		E1Credit:     {"E1 credit", "a stall of the owner is not credited, only the grace after it"},
+		E1Grace:      {"E1 grace", "a stall is credited, without a grace after it"},
+		E1GraceOfOne: {"E1 grace of one", "the grace is one interval, not two"},
+		E1Lost:       {"E1 lost", "V leaves out since when the owner is silent"},
+		E2Word:       {"E2 word", "a good round is enough, the owner need not have answered"},
+		E2Round:      {"E2 round", "the owner's word is enough, the round need not be good"},
+		E3Atomic:     {"E3 atomic", "a session is popped first and marked later"},
+		E3Attachment: {"E3 attachment", "the FSM closes a session that was moved since"},
+		E3Term:       {"E3 term", "the FSM takes a close that was decided in another term"},
+		E4Unknown:    {"E4 unknown", "a mark is taken back while the outcome of the close is unknown"},
+		E4Deadline:   {"E4 deadline", "touches of a closing session do not move its deadline"},
+		S1List:       {"S1 list", "the relay does not hear which touches were not taken"},
+		S1Forgotten:  {"S1 forgotten", "the list is dropped when its answer is remembered no more"},
+		S1Round:      {"S1 good round", "touches are confirmed as soon as the leader has taken them"},
+		S1Order:      {"S1 order", "a good round confirms answers that came after its begin"},
+		S2Move:       {"S2 move", "a move sets no deadline"},
+		S5:           {"S5", "a suspended machine keeps its confirmations"},
+		S5Pending:    {"S5 under way", "it keeps the touches that are not confirmed yet as a ground for promises"},
+		M1Attempt:    {"M1 attempt", "the FSM takes an attempt older than the newest"},
+		M1Named:      {"M1 named", "the FSM moves a session to another process, whatever attachment its resume names"},
+		M2:           {"M2", "the FSM takes commands of a former attachment"},
+		M3Leader:     {"M3 leader", "a node serves a move as soon as it has applied it"},
+		M3Term:       {"M3 term", "any tracker's node that has applied the move may say so"},
+		M5:           {"M5", "a node that does not know the session answers that it expired"},
+		M6:           {"M6", "a session that is being closed is moved"},
+		L3:           {"L3", "a node that stalled ends local sessions without hearing what waits in its sockets"},
+		L7:           {"L7 since", "the FSM refuses an upgrade only while it has the certificate of the session's end"},
+		L8Stays:      {"L8 stays", "a session expires at its node while its upgrade is under way"},
+		L8Rests:      {"L8 promises", "promises rest on touches while an upgrade is under way, not on its begin"},
+		L8Suspended:  {"L8 suspended", "they rest on its begin also when the machine was suspended since"},
+		L8Touch:      {"L8 handed over", "the newest touch is not handed over"},
 	},
-	R3Observers:  {"R3 observers", "an observer's answer counts towards the quorum"},
-	R3Term:       {"R3 term", "an answer counts whatever term the node reads"},
-	R3Self:       {"R3 own term", "the leader counts itself without reading its own term"},
-	R5:           {"R5", "a tracker starts as soon as its node leads"},
-	A1Stands:     {"A1 stands", "the clock never stands"},
-	A1Jump:       {"A1 never jumps", "the clock makes up for the time it stood"},
-	T1Swap:       {"T1 swap", "the table is copied, and emptied later"},
-	T1Filter:     {"T1 filter", "touches made under a former attachment stay in the answer"},
-	T1Order:      {"T1 order", "h is read before the table is taken"},
-	T2:           {"T2", "a touch is taken whatever attachment it was made with"},
-	T3Complete:   {"T3 complete", "the first answer on a stream has what is new only"},
-	T3OneStream:  {"T3 one stream", "opening a stream leaves the older one open"},
-	T4:           {"T4 taken", "ages count to the sending of the answer, not to the taking of the table"},
-	T5Owner:      {"T5 owner", "the leader takes touches from nodes that do not own the session"},
-	T5Attachment: {"T5 attachment", "the leader takes touches from a node that has not applied the newest attachment"},
-	T6:           {"T6", "an answer on an older stream counts"},
-	E1Term:       {"E1 term", "V leaves out the term's start"},
-	E1Vouch:      {"E1 vouch", "V leaves out since when the owner can vouch"},
-	E1Credit:     {"E1 credit", "a stall of the owner is not credited, only the grace after it"},
-	E1Grace:      {"E1 grace", "a stall is credited, without a grace after it"},
-	E1GraceOfOne: {"E1 grace of one", "the grace is one interval, not two"},
-	E1Lost:       {"E1 lost", "V leaves out since when the owner is silent"},
-	E2Word:       {"E2 word", "a good round is enough, the owner need not have answered"},
-	E2Round:      {"E2 round", "the owner's word is enough, the round need not be good"},
-	E3Atomic:     {"E3 atomic", "a session is popped first and marked later"},
-	E3Attachment: {"E3 attachment", "the FSM closes a session that was moved since"},
-	E3Term:       {"E3 term", "the FSM takes a close that was decided in another term"},
-	E4Unknown:    {"E4 unknown", "a mark is taken back while the outcome of the close is unknown"},
-	E4Deadline:   {"E4 deadline", "touches of a closing session do not move its deadline"},
-	S1List:       {"S1 list", "the relay does not hear which touches were not taken"},
-	S1Forgotten:  {"S1 forgotten", "the list is dropped when its answer is remembered no more"},
-	S1Round:      {"S1 good round", "touches are confirmed as soon as the leader has taken them"},
-	S1Order:      {"S1 order", "a good round confirms answers that came after its begin"},
-	S2Move:       {"S2 move", "a move sets no deadline"},
-	S5:           {"S5", "a suspended machine keeps its confirmations"},
-	S5Pending:    {"S5 under way", "it keeps the touches that are not confirmed yet as a ground for promises"},
-	M1Attempt:    {"M1 attempt", "the FSM takes an attempt older than the newest"},
-	M1Named:      {"M1 named", "the FSM moves a session to another process, whatever attachment its resume names"},
-	M2:           {"M2", "the FSM takes commands of a former attachment"},
-	M3Leader:     {"M3 leader", "a node serves a move as soon as it has applied it"},
-	M3Term:       {"M3 term", "any tracker's node that has applied the move may say so"},
-	M5:           {"M5", "a node that does not know the session answers that it expired"},
-	M6:           {"M6", "a session that is being closed is moved"},
-	L3:           {"L3", "a node that stalled ends local sessions without hearing what waits in its sockets"},
-	L7:           {"L7 since", "the FSM refuses an upgrade only while it has the certificate of the session's end"},
-	L8Stays:      {"L8 stays", "a session expires at its node while its upgrade is under way"},
-	L8Rests:      {"L8 promises", "promises rest on touches while an upgrade is under way, not on its begin"},
-	L8Suspended:  {"L8 suspended", "they rest on its begin also when the machine was suspended since"},
-	L8Touch:      {"L8 handed over", "the newest touch is not handed over"},
+	Invariants: []string{"I1", "I3", "I4", "I8", "told", "raft", "I5"},
 }
-
-func (r Rule) String() string { return rules[r].name }
-
-// Without is a set of rules to leave out. The zero value is the whole protocol.
-type Without uint64
-
-// Rules returns the set of these rules.
-func Rules(left ...Rule) Without {
-	var w Without
-	for _, r := range left {
-		w |= 1 << r
-	}
-	return w
-}
-
-func (w Without) has(r Rule) bool { return w&(1<<r) != 0 }
-
-func (w Without) String() string {
-	if w == 0 {
-		return "the whole protocol"
-	}
-	var names []string
-	for r := range ruleCount {
-		if w.has(r) {
-			names = append(names, r.String())
-		}
-	}
-	return "without " + strings.Join(names, ", ")
-}
-
-// Invariants is a set of the properties that are checked.
-type Invariants uint8
 
 // The properties: five invariants of ARCHITECTURE.md, what nodes must not tell a client (E5, M5), and what the model
 // itself rests on.
 const (
-	I1   Invariants = 1 << iota // never early
-	I3                          // an acknowledged touch counts
-	I4                          // one owner
-	I8                          // a sick server kills nobody
-	Told                        // a client learns of its session's end only after the end (E5, M5)
-	Raft                        // committed entries stay committed, and one node leads a term
-	I5                          // a session that has ended does not come back
+	I1   search.Invariants = 1 << iota // never early
+	I3                                 // an acknowledged touch counts
+	I4                                 // one owner
+	I8                                 // a sick server kills nobody
+	Told                               // a client learns of its session's end only after the end (E5, M5)
+	Raft                               // committed entries stay committed, and one node leads a term
+	I5                                 // a session that has ended does not come back
 	All  = I1 | I3 | I4 | I8 | Told | Raft | I5
 )
-
-func (i Invariants) String() string {
-	var names []string
-	for n, name := range []string{"I1", "I3", "I4", "I8", "told", "raft", "I5"} {
-		if i&(1<<n) != 0 {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, " ")
-}

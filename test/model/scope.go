@@ -70,6 +70,9 @@ func (s *Scope) quorum() int   { return int(s.Voters)/2 + 1 }
 // stops reports whether processes may stop running for a while.
 func (s *Scope) stops() bool { return s.Most[Pauses]+s.Most[Suspends] > 0 }
 
+// Title is the name of the scope.
+func (s *Scope) Title() string { return s.Name }
+
 func (s *Scope) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d voters, %d observers, %d sessions, %d ticks; timeout %d, clock runs for %d, lost after "+

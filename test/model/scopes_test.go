@@ -1,6 +1,11 @@
 package model
 
-import "slices"
+import (
+	"slices"
+
+	"holdfast/test/model/check"
+	"holdfast/test/model/search"
+)
 
 // small returns a scope with one session, whose owner follows, few ticks and no faults. change adds to it.
 func small(name string, change func(s *Scope)) *Scope {
@@ -142,77 +147,61 @@ var (
 	})
 )
 
-// leftOut is a row of the table in README.md.
-type leftOut struct {
-	rule   Rule
-	scope  *Scope
-	breaks Invariants // 0: the walks find nothing
-	seed   uint64     // the number of the first walk, close to the one that finds the story
-}
-
-var leftOuts = []leftOut{
-	{R1Number, answered, I3, 3334},
-	{R3Observers, observer, I3, 5238},
-	{R3Term, overtaken, I3, 47},
-	{R3Self, ownVote, I3, 10276},
-	{R5, lateCommit, I3, 4449},
-	{R5, electMove, I4, 15186},
-	{A1Stands, pausing, I8, 36992},
-	{A1Jump, calm, I1, 257},
-	{A1Jump, calm, I3, 2006},
-	{T1Swap, slow, I1, 82},
-	{T1Filter, movingBack, I4, 4},
-	{T1Order, movingSlow, I1, 3460},
-	{T2, moving, I4, 4},
-	{T3Complete, losing, I1, 1121},
-	{T3OneStream, twoLeaders, I1, 6890},
-	{T4, slow, I1, 3090},
-	{T5Owner, applySlow, 0, 0},
-	{T5Attachment, moving, I4, 8},
-	{T6, restarts2, 0, 0},
-	{E1Term, electing, I1, 143},
-	{E1Vouch, restarting, I1, 61},
-	{E1Vouch, pausing, I1, 279},
-	{E1Credit, stalling, I8, 7300},
-	{E1Grace, stalled, I1, 0},
-	{E1GraceOfOne, stalled, I1, 1400},
-	{E1Lost, calm, I1, 184},
-	{E2Word, calm, I1, 61},
-	{E2Round, twoLeaders, 0, 0},
-	{E2Round, lateCommit, 0, 0},
-	{E3Atomic, calm, I3, 140},
-	{E3Attachment, moving, I1, 866},
-	{E3Term, regaining, I3, 34},
-	{E4Unknown, outcome, I3, 9149},
-	{E4Deadline, refusing, I1, 63},
-	{S1List, calm, I3, 240},
-	{S1Forgotten, forgetful, I3, 230},
-	{S1Round, twoLeaders, I3, 2756},
-	{S1Order, answered, I3, 2591},
-	{S2Move, moving, I1, 60},
-	{S5, suspending, I3, 168},
-	{S5Pending, suspending, I3, 141},
-	{M1Attempt, movingBack, I4, 26},
-	{M1Named, handedOver, I4, 0},
-	{M2, writes1, I4, 2},
-	{M3Leader, applySlow, I4, 435},
-	{M3Term, deposedMove, I4, 5029},
-	{M5, lagging, Told, 7},
-	{M6, moving, 0, 0},
-	{L3, localPausing, I1, 60},
-	{L7, localAgain, I5, 500},
-	{L8Stays, localSlow, I5, 600},
-	{L8Rests, localSlow, I3, 0},
-	{L8Suspended, localSuspend, I3, 150},
-	{L8Touch, localCalm, I1, 0},
-}
-
-// complete is a scope that Explore sees whole, for some invariants. The fewer invariants, the more of a state can be
-// forgotten.
-type complete struct {
-	scope      *Scope
-	invariants Invariants
-	wide       bool // runs only with TIME
+var leftOuts = []check.LeftOut[*Scope]{
+	{Without: search.Rules(R1Number), Breaks: I3, Scope: answered, Seed: 3334},
+	{Without: search.Rules(R3Observers), Breaks: I3, Scope: observer, Seed: 5238},
+	{Without: search.Rules(R3Term), Breaks: I3, Scope: overtaken, Seed: 47},
+	{Without: search.Rules(R3Self), Breaks: I3, Scope: ownVote, Seed: 10276},
+	{Without: search.Rules(R5), Breaks: I3, Scope: lateCommit, Seed: 4449},
+	{Without: search.Rules(R5), Breaks: I4, Scope: electMove, Seed: 15186},
+	{Without: search.Rules(A1Stands), Breaks: I8, Scope: pausing, Seed: 36992},
+	{Without: search.Rules(A1Jump), Breaks: I1, Scope: calm, Seed: 257},
+	{Without: search.Rules(A1Jump), Breaks: I3, Scope: calm, Seed: 2006},
+	{Without: search.Rules(T1Swap), Breaks: I1, Scope: slow, Seed: 82},
+	{Without: search.Rules(T1Filter), Breaks: I4, Scope: movingBack, Seed: 4},
+	{Without: search.Rules(T1Order), Breaks: I1, Scope: movingSlow, Seed: 3460},
+	{Without: search.Rules(T2), Breaks: I4, Scope: moving, Seed: 4},
+	{Without: search.Rules(T3Complete), Breaks: I1, Scope: losing, Seed: 1121},
+	{Without: search.Rules(T3OneStream), Breaks: I1, Scope: twoLeaders, Seed: 6890},
+	{Without: search.Rules(T4), Breaks: I1, Scope: slow, Seed: 3090},
+	{Without: search.Rules(T5Owner), Breaks: 0, Scope: applySlow},
+	{Without: search.Rules(T5Attachment), Breaks: I4, Scope: moving, Seed: 8},
+	{Without: search.Rules(T6), Breaks: 0, Scope: restarts2},
+	{Without: search.Rules(E1Term), Breaks: I1, Scope: electing, Seed: 143},
+	{Without: search.Rules(E1Vouch), Breaks: I1, Scope: restarting, Seed: 61},
+	{Without: search.Rules(E1Vouch), Breaks: I1, Scope: pausing, Seed: 279},
+	{Without: search.Rules(E1Credit), Breaks: I8, Scope: stalling, Seed: 7300},
+	{Without: search.Rules(E1Grace), Breaks: I1, Scope: stalled},
+	{Without: search.Rules(E1GraceOfOne), Breaks: I1, Scope: stalled, Seed: 1400},
+	{Without: search.Rules(E1Lost), Breaks: I1, Scope: calm, Seed: 184},
+	{Without: search.Rules(E2Word), Breaks: I1, Scope: calm, Seed: 61},
+	{Without: search.Rules(E2Round), Breaks: 0, Scope: twoLeaders},
+	{Without: search.Rules(E2Round), Breaks: 0, Scope: lateCommit},
+	{Without: search.Rules(E3Atomic), Breaks: I3, Scope: calm, Seed: 140},
+	{Without: search.Rules(E3Attachment), Breaks: I1, Scope: moving, Seed: 866},
+	{Without: search.Rules(E3Term), Breaks: I3, Scope: regaining, Seed: 34},
+	{Without: search.Rules(E4Unknown), Breaks: I3, Scope: outcome, Seed: 9149},
+	{Without: search.Rules(E4Deadline), Breaks: I1, Scope: refusing, Seed: 63},
+	{Without: search.Rules(S1List), Breaks: I3, Scope: calm, Seed: 240},
+	{Without: search.Rules(S1Forgotten), Breaks: I3, Scope: forgetful, Seed: 230},
+	{Without: search.Rules(S1Round), Breaks: I3, Scope: twoLeaders, Seed: 2756},
+	{Without: search.Rules(S1Order), Breaks: I3, Scope: answered, Seed: 2591},
+	{Without: search.Rules(S2Move), Breaks: I1, Scope: moving, Seed: 60},
+	{Without: search.Rules(S5), Breaks: I3, Scope: suspending, Seed: 168},
+	{Without: search.Rules(S5Pending), Breaks: I3, Scope: suspending, Seed: 141},
+	{Without: search.Rules(M1Attempt), Breaks: I4, Scope: movingBack, Seed: 26},
+	{Without: search.Rules(M1Named), Breaks: I4, Scope: handedOver},
+	{Without: search.Rules(M2), Breaks: I4, Scope: writes1, Seed: 2},
+	{Without: search.Rules(M3Leader), Breaks: I4, Scope: applySlow, Seed: 435},
+	{Without: search.Rules(M3Term), Breaks: I4, Scope: deposedMove, Seed: 5029},
+	{Without: search.Rules(M5), Breaks: Told, Scope: lagging, Seed: 7},
+	{Without: search.Rules(M6), Breaks: 0, Scope: moving},
+	{Without: search.Rules(L3), Breaks: I1, Scope: localPausing, Seed: 60},
+	{Without: search.Rules(L7), Breaks: I5, Scope: localAgain, Seed: 500},
+	{Without: search.Rules(L8Stays), Breaks: I5, Scope: localSlow, Seed: 600},
+	{Without: search.Rules(L8Rests), Breaks: I3, Scope: localSlow},
+	{Without: search.Rules(L8Suspended), Breaks: I3, Scope: localSuspend, Seed: 150},
+	{Without: search.Rules(L8Touch), Breaks: I1, Scope: localCalm},
 }
 
 // whole is small enough to be seen whole: it lasts until a session can first expire, and has one round in a tick.
@@ -277,6 +266,7 @@ var wides = []*Scope{
 	},
 }
 
+// The fewer invariants, the more of a state can be forgotten.
 var completes = slices.Concat(
 	each(whole("calm", func(*Scope) {}), false, I1, I3, I4),
 	each(whole("losing", func(s *Scope) { s.Most[Losses] = 1 }), true, I1, I3, I4),
@@ -303,10 +293,10 @@ var completes = slices.Concat(
 )
 
 // each returns one search of the whole scope for each of the invariants.
-func each(scope *Scope, wide bool, invariants ...Invariants) []complete {
-	var all []complete
+func each(scope *Scope, wide bool, invariants ...search.Invariants) []check.Whole[*Scope] {
+	var all []check.Whole[*Scope]
 	for _, i := range invariants {
-		all = append(all, complete{scope, i, wide})
+		all = append(all, check.Whole[*Scope]{Scope: scope, For: i, Wide: wide})
 	}
 	return all
 }

@@ -37,9 +37,9 @@ func (s *stalls) since(moment uint8) uint8 {
 // and one for reading what waits in sockets.
 func (p *protocol) grace() uint8 {
 	switch {
-	case !p.obeys(E1Grace):
+	case !p.Obeys(E1Grace):
 		return 0
-	case !p.obeys(E1GraceOfOne):
+	case !p.Obeys(E1GraceOfOne):
 		return 1
 	default:
 		return 2
@@ -54,7 +54,7 @@ func (p *protocol) credited(s *stalls, due uint8) uint8 {
 		return due
 	}
 	credit := s.since(since)
-	if !p.obeys(E1Credit) {
+	if !p.Obeys(E1Credit) {
 		credit = 0
 	}
 	return max(due, min(max(due+credit, end+p.grace()), end+p.scope.Timeout))

@@ -19,8 +19,6 @@ type State struct {
 	Node  [maxNodes]node
 	Link  [maxNodes][maxNodes]link // by leader, then by member
 	Truth truth
-	// Broken are the invariants that this history has broken.
-	Broken Invariants
 }
 
 // node is one node. A restart keeps term, vote and log of its raft, and loses the rest.

@@ -3,28 +3,63 @@ package model
 import (
 	"fmt"
 	"strings"
+
+	"holdfast/test/model/search"
 )
 
 // protocol is the set of rules that are in force, in one scope. Nothing changes it during a step.
 type protocol struct {
-	scope   *Scope
-	without Without
+	search.Step
+	scope *Scope
 }
 
-func (p *protocol) obeys(r Rule) bool { return !p.without.has(r) }
-
-// step is one action in the making: a copy of the state before the action, which the action changes.
+// step is one action in the making, on the state before the action.
 //
 // A gerund is one node in one of its roles within the step: replicating (Raft), tracking (the leader's tracker),
 // relaying (a learner under one leader), serving (clients) and running (the process). Their methods are the actions.
 // An entry that replicating applies reaches serving and tracking of the same node.
 type step struct {
-	State
+	*State
 	protocol
-	forInv Invariants // the invariants that the search is for
-	// telling says that story is wanted: the effects of the action, beyond its name.
-	telling bool
-	story   []string
+	wanted search.Invariants // the invariants that the search is for
+}
+
+func newStep(scope *Scope, without search.Without) *step {
+	return &step{State: new(State), protocol: protocol{search.Step{Protocol: &texts, Without: without}, scope}}
+}
+
+// Machine returns the protocol as a state machine, without some rules.
+func Machine(scope *Scope, without search.Without, wanted search.Invariants) *search.Machine[State] {
+	x, events := newStep(scope, without), possible(scope)
+	x.wanted = wanted
+	return &search.Machine[State]{
+		First: Initial(scope, without), Events: len(events), Wanted: wanted, Step: &x.Step,
+		Try: func(s *State, event int) bool {
+			x.State = s
+			return x.try(events[event])
+		},
+		Weight: func(event int) int { return actions[events[event].action].weight },
+		Forget: func(s *State) {
+			x.State = s
+			x.canonical()
+		},
+		Over: func(s *State) bool {
+			x.State = s
+			return x.over()
+		},
+		Opening: opening(scope),
+		Name:    func(event int) string { return events[event].String() },
+	}
+}
+
+// opening says how every history of a scope begins.
+func opening(scope *Scope) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "n1 leads term 1, all sessions were opened at %d", scope.Timeout)
+	for _, line := range scope.Prelude {
+		fmt.Fprintf(&b, "\n  -  %s", line)
+	}
+	return b.String()
 }
 
 // at is one node within a step.
@@ -38,18 +73,6 @@ func (x *step) at(i int) at { return at{x, i, &x.Node[i]} }
 
 func (a at) runs() bool { return a.Process.Rest == runs }
 
-func (x *step) say(format string, args ...any) {
-	if x.telling {
-		x.story = append(x.story, fmt.Sprintf(format, args...))
-	}
-}
-
-// breaks notes that this history breaks the invariant.
-func (x *step) breaks(i Invariants, why string, args ...any) {
-	x.Broken |= i
-	x.say("BREAKS "+i.String()+": "+why, args...)
-}
-
 // spend takes one of the scope's faults of a kind. It reports false when none is left.
 func (x *step) spend(kind Fault) bool {
 	if x.Spent[kind] >= x.scope.Most[kind] {
@@ -61,14 +84,15 @@ func (x *step) spend(kind Fault) bool {
 
 // Initial returns the state in which the histories of a scope begin: n1 leads term 1, its tracker starts, every stream
 // is open, every owner has just opened its sessions. The steps of the prelude follow.
-func Initial(scope *Scope, without Without) State {
-	x := initial(scope)
-	x.without = without
+func Initial(scope *Scope, without search.Without) State {
+	x := newStep(scope, 0)
+	x.begin()
+	x.Without = without
 	for _, line := range scope.Prelude {
 		x.play(line)
 	}
 	x.Spent = Counts{}
-	return x.State
+	return *x.State
 }
 
 // play takes the step that a line of a prelude names.
@@ -88,8 +112,9 @@ func (x *step) play(line string) {
 	panic("play a prelude: no such step is possible now: " + line)
 }
 
-func initial(scope *Scope) *step {
-	x := &step{protocol: protocol{scope: scope}}
+// begin is the beginning without the prelude.
+func (x *step) begin() {
+	scope := x.scope
 	x.Now = scope.Timeout // moments before the history are above 0, too
 	first := entry{Term: 1, Kind: opens}
 	for i := range scope.nodes() {
@@ -118,7 +143,6 @@ func initial(scope *Scope) *step {
 	for s, owner := range scope.Owners {
 		x.own(s, &x.Node[owner].Learner)
 	}
-	return x
 }
 
 // own begins the history of a session at its owner.

@@ -26,7 +26,7 @@ type clock struct {
 // good lets the clock run on from a good round.
 func (c *clock) good(p *protocol) {
 	c.Run, c.Book = p.scope.RunFor, p.scope.RunFor
-	if !p.obeys(A1Jump) {
+	if !p.Obeys(A1Jump) {
 		c.Now += c.Stood
 	}
 	c.Stood = 0
@@ -38,9 +38,9 @@ func (c *clock) tick(p *protocol) {
 	case c.Run > 0:
 		c.Run--
 		c.Now++
-	case !p.obeys(A1Stands):
+	case !p.Obeys(A1Stands):
 		c.Now++
-	case !p.obeys(A1Jump):
+	case !p.Obeys(A1Jump):
 		c.Stood++
 	}
 }
@@ -111,7 +111,7 @@ func (t tracking) start() bool {
 	if t.Raft.Role != leader || !t.runs() || t.On == 1 && t.Term == t.Raft.Term {
 		return false
 	}
-	if t.obeys(R5) && !slices.ContainsFunc(t.Raft.Log[:t.Raft.Applied], func(e entry) bool {
+	if t.Obeys(R5) && !slices.ContainsFunc(t.Raft.Log[:t.Raft.Applied], func(e entry) bool {
 		return e.Kind == begins && e.Term == t.Raft.Term
 	}) {
 		return false
@@ -123,7 +123,7 @@ func (t tracking) start() bool {
 		k := &t.link(m).Member
 		k.HeardAt = epoch
 		k.Silent, k.Took = epoch, t.Now // a member that has not answered in the term is silent from its start on (E1)
-		if !t.obeys(E1Term) {
+		if !t.Obeys(E1Term) {
 			k.Silent = 0
 		}
 	}
@@ -156,13 +156,13 @@ func (t tracking) beginRound() bool {
 	t.Begun++
 	t.InTick++
 	t.BegunB, t.B[t.Begun%maxRounds] = t.Clock.Now, t.Clock.Now
-	t.say("round %d, b %d", t.Begun, t.Clock.Now-epoch)
+	t.Say("round %d, b %d", t.Begun, t.Clock.Now-epoch)
 	for m := range t.scope.nodes() {
 		k := &t.link(m).Stream
 		k.InAtB[t.Begun%maxRounds] = k.In
 		t.send(m)
 	}
-	if !t.obeys(R3Self) {
+	if !t.Obeys(R3Self) {
 		t.link(t.id).Member.Voted = t.Begun
 		t.good()
 	}
@@ -178,7 +178,7 @@ func (t tracking) send(m int) {
 	}
 	s.Out, s.OutB, s.OutAt, s.Last = t.Begun, t.BegunB, t.Clock.Now, t.Begun
 	k.Member.hush(t.Clock.Now)
-	if !t.obeys(S1Round) {
+	if !t.Obeys(S1Round) {
 		s.Sure = s.In
 	}
 	k.Wire = message{Kind: heartbeat, Round: s.Out, B: s.OutB, Sure: s.Sure}
@@ -187,7 +187,7 @@ func (t tracking) send(m int) {
 		s.Refused[c%maxAnswers] = 0
 	}
 	s.Told = s.Sure
-	if !t.obeys(S1List) {
+	if !t.Obeys(S1List) {
 		k.Wire.List = 0
 	}
 }
@@ -222,14 +222,14 @@ func (t tracking) receiveOld(m int) bool {
 
 func (t tracking) process(m int, w *message) {
 	k, s := &t.link(m).Member, &t.link(m).Stream
-	if t.id == m && w.Term > t.Term && t.obeys(R3Self) && t.obeys(R3Term) {
-		t.say("%s", "its own node reads a newer term: the tracker ends") // R3
+	if t.id == m && w.Term > t.Term && t.Obeys(R3Self) && t.Obeys(R3Term) {
+		t.Say("%s", "its own node reads a newer term: the tracker ends") // R3
 		t.stop()
 		return
 	}
-	if w.Term <= t.Term || !t.obeys(R3Term) {
+	if w.Term <= t.Term || !t.Obeys(R3Term) {
 		k.Voted = max(k.Voted, w.Round)
-		if !t.obeys(R1Number) {
+		if !t.Obeys(R1Number) {
 			k.Voted = t.Begun
 		}
 	}
@@ -253,25 +253,25 @@ func (t tracking) process(m int, w *message) {
 // takes moves a session's deadline (T5). It reports whether the touch counts (E4, S1).
 func (t tracking) takes(m, s int, w *message) bool {
 	r, mine := w.Touch[s], t.FSM.Session[s]
-	if mine.Alive == 0 || int(mine.Owner) != m && t.obeys(T5Owner) || mine.Attachment > w.H && t.obeys(T5Attachment) {
-		t.say("the touch of s%d is not taken", s+1)
+	if mine.Alive == 0 || int(mine.Owner) != m && t.Obeys(T5Owner) || mine.Attachment > w.H && t.Obeys(T5Attachment) {
+		t.Say("the touch of s%d is not taken", s+1)
 		return false
 	}
 	if r.Made < mine.Attachment {
-		t.breaks(I4, "a touch made through attachment %d of s%d is taken, the leader has applied %d", r.Made,
+		t.Breaks(I4, "a touch made through attachment %d of s%d is taken, the leader has applied %d", r.Made,
 			s+1, mine.Attachment)
 	}
 	if f := t.Truth.Session[s]; r.Stale == 1 && t.Term >= f.ServedTerm {
-		t.breaks(I4, "a touch through attachment %d of s%d is taken, it was made after %d was served", r.Made, s+1,
+		t.Breaks(I4, "a touch through attachment %d of s%d is taken, it was made after %d was served", r.Made, s+1,
 			f.Served)
 	}
 	mark := t.Mark[s]
-	if (mark == closing || mark == unknown) && !t.obeys(E4Deadline) {
+	if (mark == closing || mark == unknown) && !t.Obeys(E4Deadline) {
 		return false
 	}
 	full := t.Clock.Now + t.scope.Timeout
 	t.Deadline[s] = max(t.Deadline[s], full-min(r.At, full))
-	t.say("deadline of s%d is %d", s+1, t.Deadline[s]-epoch)
+	t.Say("deadline of s%d is %d", s+1, t.Deadline[s]-epoch)
 	return mark != closing && mark != unknown
 }
 
@@ -289,7 +289,7 @@ func (t tracking) good() {
 // answered counts the voters that have answered a round in the tracker's term.
 func (t tracking) answered(round uint8) (count int) {
 	for m := range t.scope.nodes() {
-		if t.link(m).Member.Voted >= round && (m < int(t.scope.Voters) || !t.obeys(R3Observers)) {
+		if t.link(m).Member.Voted >= round && (m < int(t.scope.Voters) || !t.Obeys(R3Observers)) {
 			count++
 		}
 	}
@@ -302,11 +302,11 @@ func (t tracking) goodAt(round uint8) {
 	for m := range t.scope.nodes() {
 		k := &t.link(m).Stream
 		k.Sure = max(k.Sure, k.InAtB[round%maxRounds])
-		if !t.obeys(S1Order) {
+		if !t.Obeys(S1Order) {
 			k.Sure = k.In
 		}
 	}
-	t.say("round %d is good", round)
+	t.Say("round %d is good", round)
 }
 
 // notice makes a tracker see that a stream has ended.

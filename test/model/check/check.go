@@ -1,5 +1,5 @@
-// Package check is what the tests of the models have in common: how long they search, and that their READMEs say what
-// they have seen.
+// Package check has the tests that the models have in common: rules left out, small scopes seen whole, wide scopes walked
+// at random, and READMEs that say what was seen.
 package check
 
 import (

@@ -3,6 +3,8 @@ package watch
 import (
 	"fmt"
 	"strings"
+
+	"holdfast/test/model/search"
 )
 
 // action is something that can happen.
@@ -98,12 +100,19 @@ func possible() (all []choice) {
 
 // try takes a choice. It reports false, and leaves the state as it is, when the choice is not possible.
 func (x *step) try(c choice) bool {
-	before := x.State
+	before := *x.State
 	if x.full = false; actions[c.action].do(x, int(c.node), c.number) && !x.full {
 		return true
 	}
-	x.State = before
+	*x.State = before
 	return false
+}
+
+// would reports whether a choice is possible.
+func (x *step) would(c choice) bool {
+	s := *x.State
+	y := step{State: &s, Step: search.Step{Protocol: x.Protocol, Without: x.Without}, scope: x.scope}
+	return y.try(c)
 }
 
 // settleRounds bounds how often everything goes on before a request counts as never answered.
@@ -117,12 +126,10 @@ func (x *step) settle(all []choice) {
 			if !actions[c.action].progress {
 				break
 			}
-			if !x.try(c) {
-				continue
+			if x.Telling() && x.would(c) {
+				x.Say("%v:", c)
 			}
-			if progress = true; x.settling != nil {
-				x.settling(c)
-			}
+			progress = x.try(c) || progress
 		}
 		if !progress {
 			break

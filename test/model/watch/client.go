@@ -91,11 +91,11 @@ func (x sdk) tend() {
 	if x.someWanted() {
 		x.tendWatches()
 	}
-	if c.Read != 0 && (!x.waits() || !x.obeys(I13Reads)) {
+	if c.Read != 0 && (!x.waits() || !x.Obeys(I13Reads)) {
 		x.Conn.Read = question{Asked: 1 << (c.Read - 1), Seen: c.Seen}
 		c.Read, c.Out = 0, c.Read
 	}
-	if c.Write == calling && x.Conn.Sent == 0 && (!x.waits() || !x.obeys(I13Writes)) {
+	if c.Write == calling && x.Conn.Sent == 0 && (!x.waits() || !x.Obeys(I13Writes)) {
 		x.Conn.Write, x.Conn.Sent = arrived, 1
 	}
 }
@@ -119,7 +119,7 @@ func (x sdk) owing() (n int) {
 
 // waits reports whether events that a former connection has missed may still come: also for a watch that has ended
 // since.
-func (x sdk) waits() bool { return x.owing() > 0 || x.Client.Back != 0 && x.obeys(V4Ended) }
+func (x sdk) waits() bool { return x.owing() > 0 || x.Client.Back != 0 && x.Obeys(V4Ended) }
 
 // tendWatches asks the node for the watches that it does not have: one question of each kind at a time.
 func (x sdk) tendWatches() {
@@ -131,14 +131,14 @@ func (x sdk) tendWatches() {
 		if all := x.ask(owed); all != 0 {
 			c.Back = all | out
 			since := c.Told
-			if !x.obeys(V4Since) {
+			if !x.Obeys(V4Since) {
 				since = c.Seen
 			}
 			x.mix()
 			x.Conn.Add[owed] = question{Asked: all, Since: since, Seen: c.Seen}
 		}
 	}
-	if c.News == 0 && (!x.waits() || !x.obeys(V4First)) {
+	if c.News == 0 && (!x.waits() || !x.Obeys(V4First)) {
 		if all := x.ask(fresh); all != 0 {
 			c.News = all | out
 			x.Conn.Add[fresh] = question{Asked: all, Seen: c.Seen}
@@ -209,7 +209,7 @@ func (x sdk) settled(w int) {
 // beside lets a node answer a read of A with a one-shot through another connection of the client.
 func (x sdk) beside(n int) bool {
 	c := &x.Client
-	if x.obeys(V4Beside) || x.Conn.Node == 0 || x.Conn.on(n) || c.Seen.index() > x.Node[n].Lane {
+	if x.Obeys(V4Beside) || x.Conn.Node == 0 || x.Conn.on(n) || c.Seen.index() > x.Node[n].Lane {
 		return false
 	}
 	if c.Beside|c.Read|c.Out != 0 || x.reads(watchData) || !x.spend(Besides) {
@@ -246,7 +246,7 @@ func (x sdk) toldUpTo(s stamp) {
 	c := &x.Client
 	switch {
 	case c.On == 0:
-	case x.owing() > 0 && x.obeys(V4Former):
+	case x.owing() > 0 && x.Obeys(V4Former):
 		c.Pending = max(c.Pending, s)
 	case c.Told > 0:
 		c.Told = max(c.Told, s)

@@ -39,7 +39,7 @@ type feed struct {
 
 // keep adds an event that ends one-shots.
 func (x serving) keep(f *feed, e event) {
-	if !x.obeys(V6Stay) {
+	if !x.Obeys(V6Stay) {
 		x.tell(f, e)
 		return
 	}
@@ -58,14 +58,14 @@ func (x serving) tell(f *feed, e event) {
 func (x serving) add(f *feed, i item) {
 	open := f.open()
 	switch {
-	case open == nil, i.Class == answers, i.Class != stays && open != &f.Items[f.Len-1] && x.obeys(V6Answer):
+	case open == nil, i.Class == answers, i.Class != stays && open != &f.Items[f.Len-1] && x.Obeys(V6Answer):
 	case i.Class != stays: // joins
-		if x.obeys(V6Low) {
+		if x.Obeys(V6Low) {
 			open.Low = min(open.Low, i.Low)
 		}
 		open.Stamp = max(open.Stamp, i.Stamp)
 		return
-	case open.Stamp >= i.Stamp && x.obeys(V6Parted):
+	case open.Stamp >= i.Stamp && x.Obeys(V6Parted):
 		behind := item{Class: losses, Low: max(open.Low, i.Stamp), Stamp: open.Stamp}
 		if open.Stamp = i.Stamp - 1; open.Stamp < open.Low {
 			f.remove(open)
@@ -130,7 +130,7 @@ func (x serving) collapse(f *feed) {
 		switch {
 		case i.Class != folds:
 			x.add(f, i)
-		case x.obeys(V6Lost):
+		case x.Obeys(V6Lost):
 			x.add(f, item{Class: losses, Low: i.Low, Stamp: i.Stamp})
 		}
 	}
@@ -144,10 +144,10 @@ func (x serving) next(f *feed, lane stamp) (item, bool) {
 	i := f.Items[0]
 	last := i.Class == losses && f.Len == 1
 	f.remove(&f.Items[0])
-	if last && x.obeys(V6Sent) {
+	if last && x.Obeys(V6Sent) {
 		i.Stamp = max(i.Stamp, lane)
 	}
-	if !f.says(i.Stamp) || !x.obeys(V4Last) {
+	if !f.says(i.Stamp) || !x.Obeys(V4Last) {
 		f.Told = max(f.Told, i.Stamp)
 	}
 	return i, true

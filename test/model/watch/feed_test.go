@@ -87,7 +87,7 @@ func TestTheFeedIsThatOfPackageWatch(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 9))
 		scope := Scope{Feed: uint8(random.IntN(3))}
 		f := feeds{
-			T: t, x: step{scope: &scope}, seen: seen,
+			T: t, x: step{State: new(State), scope: &scope}, seen: seen,
 			real: code.NewFeed[uint64](code.FeedLimits{Events: int(scope.Feed), Bytes: 1 << 20}),
 		}
 		lane := stamp(4)

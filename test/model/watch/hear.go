@@ -15,10 +15,10 @@ func (x sdk) receive() bool {
 	}
 	switch {
 	case i.Class == losses:
-		x.say("LOST up to %v", i.Stamp)
+		x.Say("LOST up to %v", i.Stamp)
 		x.lost(i.Stamp)
 	case i.Class != answers:
-		x.say("%v", i.Event)
+		x.Say("%v", i.Event)
 		x.heard(i.Event)
 	case i.Answer == ofRead:
 		x.readAnswered(&i)
@@ -40,7 +40,7 @@ func (x sdk) heard(ev event) {
 	}
 	if x.owing() == 0 {
 		told := ev.Stamp - 1 // another event of this stamp may follow (V4)
-		if !x.obeys(V4Below) {
+		if !x.Obeys(V4Below) {
 			told = ev.Stamp
 		}
 		c.Told = max(c.Told, told)
@@ -72,7 +72,7 @@ func (x sdk) happened(w int, ev event) {
 	switch e := &x.Client.Watch[w]; {
 	case e.Owed == 0:
 		x.deliver(w, ev)
-	case e.Placed == 1 && x.obeys(V4Mixed) && (ev.Stamp <= e.Came || slices.Contains(e.Replay[:e.Replays], ev)):
+	case e.Placed == 1 && x.Obeys(V4Mixed) && (ev.Stamp <= e.Came || slices.Contains(e.Replay[:e.Replays], ev)):
 		// it is another watch's, and has come before
 	case e.Replays < x.scope.Replay:
 		e.Replay[e.Replays] = ev
@@ -103,7 +103,7 @@ func (x sdk) tellLost(w int, s stamp) {
 	if e.Sub == 1 && s > e.From {
 		x.asOnlooker().checkLost(w, s)
 	}
-	if x.obeys(I13Top) {
+	if x.Obeys(I13Top) {
 		e.Lost = max(e.Lost, s)
 	}
 }
@@ -118,9 +118,9 @@ func (x sdk) cameBack(w int) {
 	for _, ev := range e.Replay[:e.Replays] {
 		again := slices.Index(had[:], ev)
 		switch {
-		case ev.Stamp <= max(e.Lost, e.LostAt) && x.obeys(I13Lost):
-		case ev.Stamp < top && x.obeys(V4Had):
-		case again >= 0 && x.obeys(V4Had):
+		case ev.Stamp <= max(e.Lost, e.LostAt) && x.Obeys(I13Lost):
+		case ev.Stamp < top && x.Obeys(V4Had):
+		case again >= 0 && x.Obeys(V4Had):
 			had[again] = event{}
 		default:
 			x.deliver(w, ev)
@@ -133,14 +133,14 @@ func (x sdk) cameBack(w int) {
 func (x sdk) order(e *watched) {
 	all := make([]event, 0, maxReplay)
 	all = append(all, e.Replay[:e.Replays]...)
-	for i := 1; i < len(all) && x.obeys(V4Sorts); i++ { // stable, and without an allocation
+	for i := 1; i < len(all) && x.Obeys(V4Sorts); i++ { // stable, and without an allocation
 		for j := i; j > 0 && all[j].Stamp < all[j-1].Stamp; j-- {
 			all[j], all[j-1] = all[j-1], all[j]
 		}
 	}
 	e.Replay, e.Replays = [maxReplay]event{}, 0
 	for i, ev := range all {
-		if e.Mixed == 1 && x.obeys(V4Mixed) && slices.Contains(all[i+1:], ev) {
+		if e.Mixed == 1 && x.Obeys(V4Mixed) && slices.Contains(all[i+1:], ev) {
 			continue
 		}
 		e.Replay[e.Replays] = ev
@@ -168,7 +168,7 @@ func (x sdk) lost(s stamp) {
 // added begins what was asked for.
 func (x sdk) added(which uint8, s stamp) {
 	c := &x.Client
-	if x.saw(s); x.obeys(V5Answers) {
+	if x.saw(s); x.Obeys(V5Answers) {
 		x.toldUpTo(s)
 	}
 	if c.On == 0 {
@@ -202,12 +202,12 @@ func (x sdk) added(which uint8, s stamp) {
 // come.
 func (x sdk) comeBack(answered kinds) {
 	for w := range x.Client.Watch {
-		if e := &x.Client.Watch[w]; e.Owed&(1-e.Placed) == 1 && x.obeys(V4Together) {
+		if e := &x.Client.Watch[w]; e.Owed&(1-e.Placed) == 1 && x.Obeys(V4Together) {
 			return
 		}
 	}
 	for w := range x.Client.Watch {
-		if e := &x.Client.Watch[w]; e.Owed&e.Placed == 1 && (answered.has(w) || x.obeys(V4Together)) {
+		if e := &x.Client.Watch[w]; e.Owed&e.Placed == 1 && (answered.has(w) || x.Obeys(V4Together)) {
 			x.cameBack(w)
 			x.settled(w)
 		}
@@ -217,7 +217,7 @@ func (x sdk) comeBack(answered kinds) {
 // readAnswered takes the answer to a read, which sets a one-shot.
 func (x sdk) readAnswered(i *item) {
 	x.Client.Out = 0
-	if x.saw(i.Stamp); x.obeys(V5Answers) {
+	if x.saw(i.Stamp); x.Obeys(V5Answers) {
 		x.toldUpTo(i.Stamp)
 	}
 	x.asOnlooker().checkShown(i)
@@ -247,7 +247,7 @@ func (x sdk) watchSet(about kinds, index uint8, s stamp) *watched {
 
 // written takes the answer to the client's write.
 func (x sdk) written(i *item) {
-	if x.saw(i.Stamp); x.obeys(V5Answers) {
+	if x.saw(i.Stamp); x.Obeys(V5Answers) {
 		x.toldUpTo(i.Stamp)
 	}
 	x.Client.Write = answered
@@ -257,7 +257,7 @@ func (x sdk) written(i *item) {
 // tick tells the client the lane's stamp (V5).
 func (x sdk) tick() bool {
 	c := &x.Conn
-	if c.Node == 0 || c.Watching == 0 || !x.obeys(V5) {
+	if c.Node == 0 || c.Watching == 0 || !x.Obeys(V5) {
 		return false
 	}
 	lane := end(x.onNodes().lane().Lane)
@@ -276,7 +276,7 @@ func (x sdk) alive() bool {
 		return false
 	}
 	told := c.Feed.Told
-	if !x.obeys(G4Alive) {
+	if !x.Obeys(G4Alive) {
 		told = end(x.onNodes().lane().Lane)
 	}
 	if told <= max(x.Client.Told, x.Client.Pending) {

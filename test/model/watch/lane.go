@@ -41,12 +41,12 @@ func (x serving) fireEvent(e event) {
 		return
 	}
 	once := found & oneShot
-	if x.obeys(V2Once) {
+	if x.Obeys(V2Once) {
 		x.Conn.Watching &^= once
 	}
 	for times := range 2 {
 		switch {
-		case times == 1 && (x.obeys(V2Each) || found&(found-1) == 0):
+		case times == 1 && (x.Obeys(V2Each) || found&(found-1) == 0):
 		case once != 0:
 			x.keep(&x.Conn.Feed, e)
 		default:
@@ -85,7 +85,7 @@ func (x serving) judged(all kinds, after stamp, index uint8) (d debts, left kind
 		if !all.has(w) {
 			continue
 		}
-		if e, is := v.judge(w, after, end(index)); is && x.obeys(V4Tree) {
+		if e, is := v.judge(w, after, end(index)); is && x.Obeys(V4Tree) {
 			d.add(e, w)
 		} else {
 			left |= 1 << w
@@ -140,7 +140,7 @@ func (x serving) serveAdd(which uint8) bool {
 		return false
 	}
 	q, d := x.Conn.Add[which], x.lane()
-	if x.obeys(V4Index) && max(q.Since, q.Seen).index() > d.Lane {
+	if x.Obeys(V4Index) && max(q.Since, q.Seen).index() > d.Lane {
 		return false
 	}
 	x.Conn.Add[which] = question{}
@@ -175,7 +175,7 @@ func (x serving) resume(d *node, q question) {
 		}
 	}
 	whole, after := true, q.Since
-	if !x.obeys(V4Start) {
+	if !x.Obeys(V4Start) {
 		after = max(after, d.Start)
 	}
 	if q.Asked&lasting != 0 {
@@ -193,26 +193,26 @@ func (x serving) serveRead() bool {
 		return false
 	}
 	d := x.lane()
-	if x.obeys(N4Seen) && q.Seen.index() > d.Lane || x.Conn.Later != 0 || x.Conn.Late != 0 {
+	if x.Obeys(N4Seen) && q.Seen.index() > d.Lane || x.Conn.Later != 0 || x.Conn.Late != 0 {
 		return false
 	}
 	x.Conn.Read = question{}
 	root := d.Lane
-	if !x.obeys(G2Root) {
+	if !x.Obeys(G2Root) {
 		root = d.Published
 	}
 	watch := x.found(q.Asked, root)
-	if x.obeys(G2Register) {
+	if x.Obeys(G2Register) {
 		x.Conn.Watching |= watch
 	} else {
 		x.Conn.Later = watch
 	}
-	if !x.obeys(G2Place) {
+	if !x.Obeys(G2Place) {
 		x.Conn.Late, x.Conn.LateOf = 1+root, q.Asked
 		return true
 	}
 	x.answerRead(q.Asked, root)
-	if !x.obeys(V2Root) { // the changes of the lane's root are above the registration, too
+	if !x.Obeys(V2Root) { // the changes of the lane's root are above the registration, too
 		x.between(end(d.Lane)-4, end(d.Lane), x.fire)
 	}
 	return true
@@ -221,7 +221,7 @@ func (x serving) serveRead() bool {
 // answerRead reserves the place of a read's answer (G4).
 func (x serving) answerRead(about kinds, root uint8) {
 	at := end(root)
-	if !x.obeys(G4Read) {
+	if !x.Obeys(G4Read) {
 		at = end(x.lane().Published)
 	}
 	x.add(&x.Conn.Feed, item{Class: answers, Stamp: at, Answer: ofRead, About: uint8(about), Root: root})
@@ -258,7 +258,7 @@ func (x serving) serveWrite() bool {
 		return false
 	}
 	d := x.lane()
-	if x.obeys(G5) && c.Looked > d.Lane {
+	if x.Obeys(G5) && c.Looked > d.Lane {
 		return false
 	}
 	c.Write, x.Client.Taken = accepted, 1

@@ -109,7 +109,7 @@ func (x *step) commit(kind shape) bool {
 		e.Changes, e.One = [2]change{a, v.toggle(pathA)}, 1
 	case apart:
 		e.Changes = [2]change{a, b}
-		if !x.obeys(D2) {
+		if !x.Obeys(D2) {
 			e.One = 1
 		}
 	case ownA:
@@ -124,7 +124,7 @@ func (x *step) commit(kind shape) bool {
 	}
 	x.Log[x.Logged] = e
 	x.Logged++
-	x.say("entry %d: %v", x.Logged, e)
+	x.Say("entry %d: %v", x.Logged, e)
 	return true
 }
 

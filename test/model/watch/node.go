@@ -1,5 +1,7 @@
 package watch
 
+import "holdfast/test/model/search"
+
 // The actions of nodes: the log, the ring, and the passes of lanes.
 
 // apply applies the next log entry at a node: the ring first, and then the root (G1).
@@ -9,7 +11,7 @@ func (x serving) apply(n int) bool {
 		return false
 	}
 	d.Published++
-	if !x.obeys(G1Ring) { // readers of the root do not find the changes yet
+	if !x.Obeys(G1Ring) { // readers of the root do not find the changes yet
 		d.HoleFrom, d.HoleTo = d.Published-1, d.Published
 	}
 	x.trim(d)
@@ -37,7 +39,7 @@ func (x serving) trim(d *node) {
 // appends lets a node's ring have what its root shows: only where the root comes first.
 func (x serving) appends(n int) bool {
 	d := &x.Node[n]
-	if x.obeys(G1Ring) || d.HoleTo == 0 {
+	if x.Obeys(G1Ring) || d.HoleTo == 0 {
 		return false
 	}
 	d.HoleFrom, d.HoleTo = 0, 0
@@ -70,9 +72,9 @@ func (x serving) restart(n int) bool {
 }
 
 // starts makes index that of a node's state, without the changes above from in its ring.
-func (x serving) starts(d *node, from, index uint8, rule Rule) {
+func (x serving) starts(d *node, from, index uint8, rule search.Rule) {
 	d.Published = index
-	if x.obeys(rule) {
+	if x.Obeys(rule) {
 		d.Start, d.HoleFrom, d.HoleTo = end(index), 0, 0
 		return
 	}
@@ -123,10 +125,10 @@ func (x serving) pass(n int, to uint8) bool {
 	default:
 		x.skip(d, to)
 	}
-	if d.Lane, d.Restored = to, 0; !x.obeys(G1Root) {
+	if d.Lane, d.Restored = to, 0; !x.Obeys(G1Root) {
 		d.Lane = d.Published
 	}
-	if !whole && x.obeys(W4Kept) {
+	if !whole && x.Obeys(W4Kept) {
 		x.answerKept(d)
 	}
 	return true
@@ -149,7 +151,7 @@ func (x serving) through(d *node, p *passing, to uint8) {
 	own, former := x.ownResult(d, to), end(d.Lane)
 	for n := range p.len {
 		at := p.stamps[n]
-		if own != 0 && (own < at || own == at && !x.obeys(G1Answer)) {
+		if own != 0 && (own < at || own == at && !x.Obeys(G1Answer)) {
 			x.wrote(own, former)
 			own = 0
 		}
@@ -171,7 +173,7 @@ func (x serving) ownResult(d *node, to uint8) stamp {
 
 // wrote answers the client's write (G4). former is the stamp of the lane's root before the pass.
 func (x serving) wrote(at, former stamp) {
-	if x.Conn.Write = 0; !x.obeys(G4Write) {
+	if x.Conn.Write = 0; !x.Obeys(G4Write) {
 		at = former
 	}
 	x.add(&x.Conn.Feed, item{Class: answers, Stamp: at, Answer: ofWrite})
@@ -190,21 +192,21 @@ func (x serving) answerKept(d *node) {
 // skip goes on at a root without the changes before it (V6).
 func (x serving) skip(d *node, to uint8) {
 	lose := func() {
-		if x.Conn.Watching&lasting != 0 && x.obeys(V6Skip) {
+		if x.Conn.Watching&lasting != 0 && x.Obeys(V6Skip) {
 			x.add(&x.Conn.Feed, item{Class: losses, Low: end(d.Lane) + 1, Stamp: end(to)})
 		}
 	}
-	if x.obeys(V6First) {
+	if x.Obeys(V6First) {
 		lose()
 	}
-	if x.obeys(V6Once) {
+	if x.Obeys(V6Once) {
 		debts, _ := x.judged(x.Conn.Watching, end(d.Lane), to)
 		for _, o := range debts.owed[:debts.len] {
 			x.Conn.Watching &^= o.kinds
 			x.keep(&x.Conn.Feed, o.event)
 		}
 	}
-	if !x.obeys(V6First) {
+	if !x.Obeys(V6First) {
 		lose()
 	}
 }

@@ -27,9 +27,9 @@ func (x onlooker) missing(w int, from, to uint8, above stamp) stamp {
 // checkTold checks an event that a lasting watch is told (I11, I13).
 func (x onlooker) checkTold(w int, ev event) {
 	g := &x.Client.Watch[w].Ghost
-	x.say("the watch %s hears that %v", name(w), ev)
+	x.Say("the watch %s hears that %v", name(w), ev)
 	if ev.Stamp < g.Last {
-		x.breaks(I13, "the watch has been told of %v before", g.Last)
+		x.Breaks(I13, "the watch has been told of %v before", g.Last)
 	}
 	if g.Last = max(g.Last, ev.Stamp); x.guessed(ev) {
 		return
@@ -40,7 +40,7 @@ func (x onlooker) checkTold(w int, ev event) {
 		return
 	}
 	if p == places {
-		x.breaks(I11, "the watch has been told of that, or of later changes, before")
+		x.Breaks(I11, "the watch has been told of that, or of later changes, before")
 		return
 	}
 	switch missed := x.missing(w, g.Next, p, max(g.Since, g.Lost)); missed {
@@ -48,7 +48,7 @@ func (x onlooker) checkTold(w int, ev event) {
 	case ev.Stamp: // a LOST behind has to cover the others of this stamp
 		g.Doubt = missed
 	default:
-		x.breaks(I11, "%v is missing", missed)
+		x.Breaks(I11, "%v is missing", missed)
 	}
 	g.Next = p + 1
 }
@@ -67,19 +67,19 @@ func (x onlooker) guessed(ev event) bool {
 // checkLost checks a LOST that a lasting watch is told.
 func (x onlooker) checkLost(w int, s stamp) {
 	g := &x.Client.Watch[w].Ghost
-	x.say("the watch %s hears LOST up to %v", name(w), s)
+	x.Say("the watch %s hears LOST up to %v", name(w), s)
 	if s < g.Last {
-		x.breaks(I13, "the watch has been told of %v before", g.Last)
+		x.Breaks(I13, "the watch has been told of %v before", g.Last)
 	}
 	g.Lost, g.Last = max(g.Lost, s), max(g.Last, s)
 }
 
 // checkFired checks the event of a one-shot: something happened since its registration that the watch is for.
 func (x onlooker) checkFired(w int, ev event) {
-	x.say("the watch %s fires: %v", name(w), ev)
+	x.Say("the watch %s fires: %v", name(w), ev)
 	g := &x.Client.Watch[w].Ghost
 	if !x.concerns(w, g.Since, max(ev.Stamp, g.Since)) {
-		x.breaks(I11, "nothing has happened above %v that the watch is for", g.Since)
+		x.Breaks(I11, "nothing has happened above %v that the watch is for", g.Since)
 	}
 }
 
@@ -107,9 +107,9 @@ func (x onlooker) owes(w int) bool {
 func (x onlooker) checkShown(i *item) {
 	g := &x.Client.Ghost
 	at := end(i.Root)
-	x.say("the read shows %v", at)
+	x.Say("the read shows %v", at)
 	if at < g.Shown {
-		x.breaks(I13, "the client has been shown %v before", g.Shown)
+		x.Breaks(I13, "the client has been shown %v before", g.Shown)
 	}
 	g.Shown = max(g.Shown, at)
 	x.checkBefore(at)
@@ -118,7 +118,7 @@ func (x onlooker) checkShown(i *item) {
 // checkWritten checks the answer to the client's write, whatever stamp it has.
 func (x onlooker) checkWritten() {
 	i := x.ownIndex()
-	x.say("the write is answered")
+	x.Say("the write is answered")
 	x.Client.Ghost.Shown = max(x.Client.Ghost.Shown, end(i)) // a later read shows the write
 	x.checkBefore(stamp(i<<2 | 1))
 }
@@ -137,7 +137,7 @@ func (x onlooker) checkBefore(at stamp) {
 			}
 		}
 		if missed := x.missing(w, e.Ghost.Next, upTo, max(e.Ghost.Since, e.Ghost.Lost)); missed != 0 {
-			x.breaks(I13, "the watch %s has not been told of %v", name(w), missed)
+			x.Breaks(I13, "the watch %s has not been told of %v", name(w), missed)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (x onlooker) checkBefore(at stamp) {
 func (x onlooker) checkSettled() {
 	c := &x.Client
 	if c.Read|c.Out != 0 || c.Write == calling || c.Back|c.News != 0 {
-		x.breaks(I18, "a request is never answered")
+		x.Breaks(I18, "a request is never answered")
 	}
 	for w := range c.Watch {
 		if c.Watch[w].Sub == 1 {
@@ -154,7 +154,7 @@ func (x onlooker) checkSettled() {
 		}
 	}
 	if x.atClient().someWanted() && c.Told < x.onNodes().lane().Start {
-		x.breaks(Told, "the client would come back from %v, and the ring starts at %v", c.Told, x.onNodes().lane().Start)
+		x.Breaks(Told, "the client would come back from %v, and the ring starts at %v", c.Told, x.onNodes().lane().Start)
 	}
 }
 
@@ -163,7 +163,7 @@ func (x onlooker) checkWatch(w int) {
 	g := &x.Client.Watch[w].Ghost
 	if oneShot.has(w) {
 		if x.owes(w) {
-			x.breaks(I11, "the watch %s never fires", name(w))
+			x.Breaks(I11, "the watch %s never fires", name(w))
 		}
 		return
 	}
@@ -172,6 +172,6 @@ func (x onlooker) checkWatch(w int) {
 		missed = g.Doubt
 	}
 	if missed != 0 {
-		x.breaks(I11, "the watch %s is never told of %v", name(w), missed)
+		x.Breaks(I11, "the watch %s is never told of %v", name(w), missed)
 	}
 }

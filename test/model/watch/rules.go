@@ -1,13 +1,10 @@
 package watch
 
-import "strings"
-
-// Rule is a part of docs/tree.md that can be left out on its own.
-type Rule uint8
+import "holdfast/test/model/search"
 
 // The rules, in the order of docs/tree.md.
 const (
-	D2 Rule = iota
+	D2 search.Rule = iota
 	G1Ring
 	G1Root
 	G1Answer
@@ -54,99 +51,67 @@ const (
 	V6Once
 	V6First
 	W4Kept
-	ruleCount
 )
 
-// rules holds for each rule its name, and what happens when the rule is left out.
-//
 //nolint:gochecknoglobals // a table that nothing changes
-var rules = [ruleCount]struct{ name, without string }{
-	D2:         {"D2", "the commands of a log entry have the same stamp"},
-	G1Ring:     {"G1 ring", "the root is published before the ring has its changes"},
-	G1Root:     {"G1 root", "a lane takes the newest root at the end of a pass, not the one that it began with"},
-	G1Answer:   {"G1 answer", "an answer comes before its command's events"},
-	G2Root:     {"G2 root", "a read shows the newest root, not the lane's"},
-	G2Register: {"G2 register", "a read's watch is registered later than the root is taken"},
-	G2Place:    {"G2 place", "the answer's place is reserved later than the watch is registered"},
-	G4Write:    {"G4 write", "a write's answer carries the root of the lane before it"},
-	G4Read:     {"G4 read", "a read's answer carries the newest root's stamp, not the lane's"},
-	G4Alive:    {"G4 keep-alive", "a keep-alive's answer carries the lane's stamp, not the newest one told"},
-	G5:         {"G5", "a session's requests are served by a lane that has not the index of its move"},
-	N4Seen:     {"N4", "a read does not wait for what the client has seen"},
-	I13Reads:   {"I13 reads", "a client reads while watches are owed what a former connection missed"},
-	I13Writes:  {"I13 writes", "a client writes while watches are owed what a former connection missed"},
-	I13Lost:    {"I13 LOST", "what lies in a LOST is told behind it, if it comes"},
-	I13Top:     {"I13 top", "what lies in a LOST that was told is told, if it comes on another connection"},
-	V2Root:     {"V2 root", "a watch hears of the changes of the root that it is registered with"},
-	V2Once:     {"V2 once", "a one-shot stays at its node when it has fired"},
-	V2Each:     {"V2 each", "an event is told once for each watch that it matches"},
-	V3Restore:  {"V3 restore", "a ring goes on over a restored snapshot"},
-	V3Process:  {"V3 process", "the ring of a new process starts at 0"},
-	V4Since:    {"V4 s", "a client comes back from the highest stamp seen, not from the highest told"},
-	V4Index:    {"V4 index", "a lane takes watches back before it has reached s"},
-	V4Start:    {"V4 start", "a lane sends what its ring has, also if s is below start"},
-	V4Last:     {"V4 last", "told rises at the node with the first event of a stamp"},
-	V4Below:    {"V4 below", "told rises at the client with the first event of a stamp"},
-	V4Former:   {"V4 former", "a client takes the stamp that it is told while its coming back is unanswered"},
-	V4Tree:     {"V4 tree", "one-shots are registered again without a look at the tree"},
-	V4Had:      {"V4 had", "the SDK does not drop events that it had"},
-	V4Sorts:    {"V4 order", "the SDK does not put live and owed events in order"},
-	V4Mixed:    {"V4 mixed", "the SDK takes events twice that came live and as owed"},
-	V4Beside:   {"V4 beside", "a read sets a one-shot through another connection than the one that has the watches"},
-	V4First:    {"V4 first", "new watches are asked for while others are owed something"},
-	V4Ended:    {"V4 ended", "what is owed to a watch that has ended meanwhile is not waited for"},
-	V4Together: {"V4 together", "the watches of the first of two questions come back before the second is answered"},
-	V5:         {"V5", "a connection that hears nothing is told nothing"},
-	V5Answers:  {"V5 answers", "an answer does not raise told at the client"},
-	V6Lost:     {"V6 LOST", "events give way to nothing"},
-	V6Stay:     {"V6 stay", "events of one-shots give way to LOST, too"},
-	V6Parted:   {"V6 parted", "a LOST covers the event of a one-shot behind it"},
-	V6Answer:   {"V6 answer", "events join a LOST in front of an answer"},
-	V6Low:      {"V6 low", "a LOST that older events join is told as if it covered none of them"},
-	V6Sent:     {"V6 sent", "the last LOST has the stamp of the last event that gave way"},
-	V6Skip:     {"V6 skip", "a lane that skips changes tells no LOST"},
-	V6Once:     {"V6 one-shots", "a lane that skips changes fires no one-shots"},
-	V6First:    {"V6 first", "a lane that skips changes fires one-shots before it tells LOST"},
-	W4Kept:     {"W4 kept", "a lane that skips changes does not answer writes from kept results"},
+var texts = search.Protocol{
+	Rules: []search.Text{
+		D2:         {"D2", "the commands of a log entry have the same stamp"},
+		G1Ring:     {"G1 ring", "the root is published before the ring has its changes"},
+		G1Root:     {"G1 root", "a lane takes the newest root at the end of a pass, not the one that it began with"},
+		G1Answer:   {"G1 answer", "an answer comes before its command's events"},
+		G2Root:     {"G2 root", "a read shows the newest root, not the lane's"},
+		G2Register: {"G2 register", "a read's watch is registered later than the root is taken"},
+		G2Place:    {"G2 place", "the answer's place is reserved later than the watch is registered"},
+		G4Write:    {"G4 write", "a write's answer carries the root of the lane before it"},
+		G4Read:     {"G4 read", "a read's answer carries the newest root's stamp, not the lane's"},
+		G4Alive:    {"G4 keep-alive", "a keep-alive's answer carries the lane's stamp, not the newest one told"},
+		G5:         {"G5", "a session's requests are served by a lane that has not the index of its move"},
+		N4Seen:     {"N4", "a read does not wait for what the client has seen"},
+		I13Reads:   {"I13 reads", "a client reads while watches are owed what a former connection missed"},
+		I13Writes:  {"I13 writes", "a client writes while watches are owed what a former connection missed"},
+		I13Lost:    {"I13 LOST", "what lies in a LOST is told behind it, if it comes"},
+		I13Top:     {"I13 top", "what lies in a LOST that was told is told, if it comes on another connection"},
+		V2Root:     {"V2 root", "a watch hears of the changes of the root that it is registered with"},
+		V2Once:     {"V2 once", "a one-shot stays at its node when it has fired"},
+		V2Each:     {"V2 each", "an event is told once for each watch that it matches"},
+		V3Restore:  {"V3 restore", "a ring goes on over a restored snapshot"},
+		V3Process:  {"V3 process", "the ring of a new process starts at 0"},
+		V4Since:    {"V4 s", "a client comes back from the highest stamp seen, not from the highest told"},
+		V4Index:    {"V4 index", "a lane takes watches back before it has reached s"},
+		V4Start:    {"V4 start", "a lane sends what its ring has, also if s is below start"},
+		V4Last:     {"V4 last", "told rises at the node with the first event of a stamp"},
+		V4Below:    {"V4 below", "told rises at the client with the first event of a stamp"},
+		V4Former:   {"V4 former", "a client takes the stamp that it is told while its coming back is unanswered"},
+		V4Tree:     {"V4 tree", "one-shots are registered again without a look at the tree"},
+		V4Had:      {"V4 had", "the SDK does not drop events that it had"},
+		V4Sorts:    {"V4 order", "the SDK does not put live and owed events in order"},
+		V4Mixed:    {"V4 mixed", "the SDK takes events twice that came live and as owed"},
+		V4Beside:   {"V4 beside", "a read sets a one-shot through another connection than the one that has the watches"},
+		V4First:    {"V4 first", "new watches are asked for while others are owed something"},
+		V4Ended:    {"V4 ended", "what is owed to a watch that has ended meanwhile is not waited for"},
+		V4Together: {"V4 together", "the watches of the first of two questions come back before the second is answered"},
+		V5:         {"V5", "a connection that hears nothing is told nothing"},
+		V5Answers:  {"V5 answers", "an answer does not raise told at the client"},
+		V6Lost:     {"V6 LOST", "events give way to nothing"},
+		V6Stay:     {"V6 stay", "events of one-shots give way to LOST, too"},
+		V6Parted:   {"V6 parted", "a LOST covers the event of a one-shot behind it"},
+		V6Answer:   {"V6 answer", "events join a LOST in front of an answer"},
+		V6Low:      {"V6 low", "a LOST that older events join is told as if it covered none of them"},
+		V6Sent:     {"V6 sent", "the last LOST has the stamp of the last event that gave way"},
+		V6Skip:     {"V6 skip", "a lane that skips changes tells no LOST"},
+		V6Once:     {"V6 one-shots", "a lane that skips changes fires no one-shots"},
+		V6First:    {"V6 first", "a lane that skips changes fires one-shots before it tells LOST"},
+		W4Kept:     {"W4 kept", "a lane that skips changes does not answer writes from kept results"},
+	},
+	Invariants: []string{"I11", "I13", "I18", "V5"},
 }
-
-func (r Rule) String() string { return rules[r].name }
-
-// Without is a set of rules to leave out. The zero value is the whole protocol.
-type Without uint64
-
-// Rules returns the set of these rules.
-func Rules(left ...Rule) Without {
-	var w Without
-	for _, r := range left {
-		w |= 1 << r
-	}
-	return w
-}
-
-func (w Without) has(r Rule) bool { return w&(1<<r) != 0 }
-
-func (w Without) String() string {
-	if w == 0 {
-		return "the whole protocol"
-	}
-	var names []string
-	for r := range ruleCount {
-		if w.has(r) {
-			names = append(names, r.String())
-		}
-	}
-	return "without " + strings.Join(names, ", ")
-}
-
-// Invariants is a set of the properties that are checked.
-type Invariants uint8
 
 // The properties, with their names in docs/tree.md. Told is what V5 is there for.
 const (
 	// I11: each change that a watch matches is told in order and once, or lies in a LOST. A one-shot hears once, and only
 	// of what happened after its registration.
-	I11 Invariants = 1 << iota
+	I11 search.Invariants = 1 << iota
 	// I13: no answer comes before the events that it shows, no read shows less than an answer before it, and the stamps
 	// that a watch is told never fall.
 	I13
@@ -156,13 +121,3 @@ const (
 	Told
 	All = I11 | I13 | I18 | Told
 )
-
-func (i Invariants) String() string {
-	var names []string
-	for n, name := range []string{"I11", "I13", "I18", "V5"} {
-		if i&(1<<n) != 0 {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, " ")
-}

@@ -47,6 +47,9 @@ func (f Fault) String() string {
 // Counts holds a number for each kind.
 type Counts [faultKinds]uint8
 
+// Title is the name of the scope.
+func (s *Scope) Title() string { return s.Name }
+
 func (s *Scope) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d entries, ring %d, feed %d, replay %d", s.Name, s.Entries, s.Ring, s.Feed, s.Replay)

@@ -1,5 +1,10 @@
 package watch
 
+import (
+	"holdfast/test/model/check"
+	"holdfast/test/model/search"
+)
+
 // shapesOf returns the set of these kinds of log entries.
 func shapesOf(all ...shape) (set uint8) {
 	for _, s := range all {
@@ -110,62 +115,55 @@ var (
 	})
 )
 
-// leftOut is a search without some rules: the scope, and what breaks in it. breaks is 0 if nothing was found.
-type leftOut struct {
-	without Without
-	breaks  Invariants
-	scope   *Scope
-}
-
 // leftOuts has every rule alone, in the order of docs/tree.md, and pairs of rules that cover each other.
-var leftOuts = []leftOut{
-	{Rules(D2), 0, writeApart},
-	{Rules(G1Ring), I11, calm},
-	{Rules(G1Root), I11, calm},
-	{Rules(G1Answer), I13, writing},
-	{Rules(G2Root), I13, readBoth},
-	{Rules(G2Register), I11, reading},
-	{Rules(G2Place), I11, reading},
-	{Rules(G4Write), I13, writeReads},
-	{Rules(G4Read), I11, readLosing},
-	{Rules(G4Alive), I11, losing},
-	{Rules(G5), I18, writeLosing},
-	{Rules(N4Seen), I13, writeReads},
-	{Rules(I13Reads), I13, readAll},
-	{Rules(I13Writes), I13, writeLosing},
-	{Rules(I13Lost), I13, slowOne},
-	{Rules(I13Top), 0, slowOne},
-	{Rules(V2Root), I11, reading},
-	{Rules(V2Once), 0, reading},
-	{Rules(V2Each), I11, twins},
-	{Rules(V3Restore), I11, restoreLose},
-	{Rules(V3Process), I11, restarting},
-	{Rules(V4Since), I11, pairs},
-	{Rules(V4Index), I11, losing},
-	{Rules(V4Start), I11, short},
-	{Rules(V4Last), I11, pairs},
-	{Rules(V4Below), I11, pairs},
-	{Rules(V4Former), I11, again},
-	{Rules(V4Tree), I11, readLosing},
-	{Rules(V4Had), I11, losing},
-	{Rules(V4Sorts), 0, oneByOne},
-	{Rules(V4Mixed), I11, oneByOne},
-	{Rules(V4Beside), I11, besides},
-	{Rules(V4First), I11, twins},
-	{Rules(V4Ended), I11, endLosing},
-	{Rules(V4Together), I11, oneByOne},
-	{Rules(V5), Told, quiet},
-	{Rules(V5Answers), Told, quietReads},
-	{Rules(V6Lost), I11, slow},
-	{Rules(V6Stay), I11, readSlow},
-	{Rules(V6Parted), I11, readSlow},
-	{Rules(V6Answer), I11, slowTwins},
-	{Rules(V6Low), 0, slowLosing},
-	{Rules(V6Sent), 0, slowLosing},
-	{Rules(V6Skip), I11, restoring},
-	{Rules(V6Once), I11, readSkip},
-	{Rules(V6First), I11, skipLose},
-	{Rules(W4Kept), I18, writeSkip},
+var leftOuts = []check.LeftOut[*Scope]{
+	{Without: search.Rules(D2), Breaks: 0, Scope: writeApart},
+	{Without: search.Rules(G1Ring), Breaks: I11, Scope: calm},
+	{Without: search.Rules(G1Root), Breaks: I11, Scope: calm},
+	{Without: search.Rules(G1Answer), Breaks: I13, Scope: writing},
+	{Without: search.Rules(G2Root), Breaks: I13, Scope: readBoth},
+	{Without: search.Rules(G2Register), Breaks: I11, Scope: reading},
+	{Without: search.Rules(G2Place), Breaks: I11, Scope: reading},
+	{Without: search.Rules(G4Write), Breaks: I13, Scope: writeReads},
+	{Without: search.Rules(G4Read), Breaks: I11, Scope: readLosing},
+	{Without: search.Rules(G4Alive), Breaks: I11, Scope: losing},
+	{Without: search.Rules(G5), Breaks: I18, Scope: writeLosing},
+	{Without: search.Rules(N4Seen), Breaks: I13, Scope: writeReads},
+	{Without: search.Rules(I13Reads), Breaks: I13, Scope: readAll},
+	{Without: search.Rules(I13Writes), Breaks: I13, Scope: writeLosing},
+	{Without: search.Rules(I13Lost), Breaks: I13, Scope: slowOne},
+	{Without: search.Rules(I13Top), Breaks: 0, Scope: slowOne},
+	{Without: search.Rules(V2Root), Breaks: I11, Scope: reading},
+	{Without: search.Rules(V2Once), Breaks: 0, Scope: reading},
+	{Without: search.Rules(V2Each), Breaks: I11, Scope: twins},
+	{Without: search.Rules(V3Restore), Breaks: I11, Scope: restoreLose},
+	{Without: search.Rules(V3Process), Breaks: I11, Scope: restarting},
+	{Without: search.Rules(V4Since), Breaks: I11, Scope: pairs},
+	{Without: search.Rules(V4Index), Breaks: I11, Scope: losing},
+	{Without: search.Rules(V4Start), Breaks: I11, Scope: short},
+	{Without: search.Rules(V4Last), Breaks: I11, Scope: pairs},
+	{Without: search.Rules(V4Below), Breaks: I11, Scope: pairs},
+	{Without: search.Rules(V4Former), Breaks: I11, Scope: again},
+	{Without: search.Rules(V4Tree), Breaks: I11, Scope: readLosing},
+	{Without: search.Rules(V4Had), Breaks: I11, Scope: losing},
+	{Without: search.Rules(V4Sorts), Breaks: 0, Scope: oneByOne},
+	{Without: search.Rules(V4Mixed), Breaks: I11, Scope: oneByOne},
+	{Without: search.Rules(V4Beside), Breaks: I11, Scope: besides},
+	{Without: search.Rules(V4First), Breaks: I11, Scope: twins},
+	{Without: search.Rules(V4Ended), Breaks: I11, Scope: endLosing},
+	{Without: search.Rules(V4Together), Breaks: I11, Scope: oneByOne},
+	{Without: search.Rules(V5), Breaks: Told, Scope: quiet},
+	{Without: search.Rules(V5Answers), Breaks: Told, Scope: quietReads},
+	{Without: search.Rules(V6Lost), Breaks: I11, Scope: slow},
+	{Without: search.Rules(V6Stay), Breaks: I11, Scope: readSlow},
+	{Without: search.Rules(V6Parted), Breaks: I11, Scope: readSlow},
+	{Without: search.Rules(V6Answer), Breaks: I11, Scope: slowTwins},
+	{Without: search.Rules(V6Low), Breaks: 0, Scope: slowLosing},
+	{Without: search.Rules(V6Sent), Breaks: 0, Scope: slowLosing},
+	{Without: search.Rules(V6Skip), Breaks: I11, Scope: restoring},
+	{Without: search.Rules(V6Once), Breaks: I11, Scope: readSkip},
+	{Without: search.Rules(V6First), Breaks: I11, Scope: skipLose},
+	{Without: search.Rules(W4Kept), Breaks: I18, Scope: writeSkip},
 }
 
 // completes are the scopes that are seen whole in every run, wides those that are not.
@@ -194,3 +192,11 @@ var (
 		},
 	}
 )
+
+// wholes returns the searches of completes.
+func wholes() (all []check.Whole[*Scope]) {
+	for _, scope := range completes {
+		all = append(all, check.Whole[*Scope]{Scope: scope, For: All})
+	}
+	return all
+}

@@ -42,7 +42,6 @@ type State struct {
 	Node   [nodes]node
 	Conn   connection
 	Client client
-	Broken Invariants
 }
 
 // change is a change of one entry of the tree.

@@ -1,38 +1,14 @@
 package watch
 
-import (
-	"fmt"
-	"strings"
+import "holdfast/test/model/search"
 
-	"holdfast/test/model/search"
-)
-
-// step is one action in the making: a copy of the state before the action, which the action changes.
+// step is one action in the making, on the state before the action.
 type step struct {
-	State
-	scope   *Scope
-	without Without
+	*State
+	search.Step
+	scope *Scope
 	// full says that an array is full: the action is not possible.
 	full bool
-	// telling says that story is wanted: the effects of the action, beyond its name.
-	telling bool
-	story   []string
-	// settling, if set, is told of what goes on by itself.
-	settling func(choice)
-}
-
-func (x *step) obeys(r Rule) bool { return !x.without.has(r) }
-
-func (x *step) say(format string, args ...any) {
-	if x.telling {
-		x.story = append(x.story, fmt.Sprintf(format, args...))
-	}
-}
-
-// breaks notes that this history breaks the invariant.
-func (x *step) breaks(i Invariants, why string, args ...any) {
-	x.Broken |= i
-	x.say("BREAKS "+i.String()+": "+why, args...)
 }
 
 // spend takes one of the scope's faults of a kind. It reports false when none is left.
@@ -54,62 +30,24 @@ func Initial() (s State) {
 	return s
 }
 
-// Search says what to search, and under which rules.
-type Search struct {
-	Scope   *Scope
-	Without Without
-}
-
-func (w *Search) step(from *State) step {
-	return step{State: *from, scope: w.Scope, without: w.Without}
-}
-
-// Machine returns the state machine of the protocol in a scope.
-func (w *Search) Machine() *search.Machine[State] {
+// Machine returns the protocol as a state machine, without some rules.
+func Machine(scope *Scope, without search.Without, wanted search.Invariants) *search.Machine[State] {
+	x := &step{Step: search.Step{Protocol: &texts, Without: without}, scope: scope}
 	all := possible()
 	return &search.Machine[State]{
-		First: Initial(), Events: len(all),
-		Try: func(s *State, event int) (bool, uint32) {
-			x := w.step(s)
-			if !x.try(all[event]) {
-				return false, 0
-			}
-			*s = x.State
-			return true, uint32(x.Broken)
+		First: Initial(), Events: len(all), Wanted: wanted, Step: &x.Step,
+		Try: func(s *State, event int) bool {
+			x.State = s
+			return x.try(all[event])
 		},
-		Settle: func(s State) uint32 {
-			x := w.step(&s)
+		Settle: func(s *State) {
+			x.State = s
 			x.settle(all)
-			return uint32(x.Broken)
 		},
-		Weight: func(event int) int { return actions[all[event].action].weight },
+		Weight:  func(event int) int { return actions[all[event].action].weight },
+		Opening: "the client is connected to n1",
+		Name:    func(event int) string { return all[event].String() },
 	}
-}
-
-// Story describes a history: one numbered line for each step, with the effects of the step.
-func (w *Search) Story(history []int) string {
-	var b strings.Builder
-	all, first := possible(), Initial()
-	x := w.step(&first)
-	x.telling = true
-	fmt.Fprintf(&b, "%v; the client is connected to n1\n", w.Without)
-	tell := func(n string, what any) {
-		fmt.Fprintf(&b, "%3s. %v: %s\n", n, what, strings.Join(x.story, "; "))
-		x.story = nil
-	}
-	for i, e := range history {
-		if !x.try(all[e]) {
-			fmt.Fprintf(&b, "%3d. %v: NOT POSSIBLE\n", i+1, all[e])
-			break
-		}
-		tell(fmt.Sprint(i+1), all[e])
-	}
-	if x.Broken == 0 {
-		x.settling = func(e choice) { tell("-", e) }
-		x.settle(all)
-		tell("-", "in the end")
-	}
-	return b.String()
 }
 
 // The sides of a step: what nodes do, what the client does, and what the onlooker notes.

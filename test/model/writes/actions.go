@@ -102,9 +102,9 @@ func (x *step) try(e event) bool { return actions[e.action].do(x, int(e.process)
 // settleRounds bounds how often everything goes on before a write counts as never answered.
 const settleRounds = 40
 
-// settles lets all that goes on by itself go on, and reports whether every process that is still connected has been
-// told about each of its writes (I18). It changes x.
-func (x *step) settles(events []event) bool {
+// settle lets all that goes on by itself go on, and checks that every process that is still connected has been told
+// about each of its writes (I18).
+func (x *step) settle(events []event) {
 	for range settleRounds {
 		progress := false
 		for _, e := range events {
@@ -114,13 +114,15 @@ func (x *step) settles(events []event) bool {
 			progress = x.try(e) || progress
 		}
 		if !x.waits() {
-			return true
+			return
 		}
 		if !progress {
-			return false
+			break
 		}
 	}
-	return false
+	if x.Broken == 0 {
+		x.Breaks(I18, "a write is never answered")
+	}
 }
 
 // waits reports whether a connected process has an unanswered write.

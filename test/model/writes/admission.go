@@ -41,7 +41,7 @@ func (x between) hand(i int) bool {
 	}
 	p.Leg.Line[p.Leg.Lined] = n
 	p.Leg.Lined, p.Leg.Sent = p.Leg.Lined+1, n
-	x.say("%d", n)
+	x.Say("%d", n)
 	return true
 }
 
@@ -86,7 +86,7 @@ func (x between) begins(p *process, n uint8) bool {
 	if p.Leg.Began > 0 {
 		return true
 	}
-	if n > x.appliedAt(p)+1 && x.obeys(X8First) {
+	if n > x.appliedAt(p)+1 && x.Obeys(X8First) {
 		return false
 	}
 	p.Leg.Began, p.Leg.Have = n, n-1
@@ -95,10 +95,10 @@ func (x between) begins(p *process, n uint8) bool {
 
 // gap is the refusal of a number where another one is expected.
 func (x between) gap(n, expected uint8) refusal {
-	if !x.obeys(X8Names) {
+	if !x.Obeys(X8Names) {
 		expected = n
 	}
-	x.say("%d is refused: %d is expected", n, expected)
+	x.Say("%d is refused: %d is expected", n, expected)
 	return refusal{n, expected}
 }
 
@@ -120,11 +120,11 @@ func (x between) admission(i int) bool {
 		return false
 	}
 	n, _ := p.Leg.next()
-	x.say("%d", n)
-	if x.obeys(X8Also) {
+	x.Say("%d", n)
+	if x.Obeys(X8Also) {
 		x.begins(p, n)
 	}
-	if !x.obeys(X8Before) && x.begins(p, n) && n == p.Leg.Have+1 {
+	if !x.Obeys(X8Before) && x.begins(p, n) && n == p.Leg.Have+1 {
 		p.Leg.Have = n
 		p.Leg.Dropped |= 1 << n
 	}
@@ -144,11 +144,11 @@ func (x between) turnedAway(i int) bool {
 	l.Refusals--
 	l.Refused[l.Refusals] = refusal{}
 	switch {
-	case r.Number < p.lowest(), r.Number > l.Sent, !x.obeys(X8Back):
+	case r.Number < p.lowest(), r.Number > l.Sent, !x.Obeys(X8Back):
 	case r.Expected == 0:
 		l.Sent = r.Number - 1
 	case r.Expected < p.lowest() || r.Expected > p.Next:
-		x.say("%s resumes", name(i)) // the node's numbers are not those of this attachment
+		x.Say("%s resumes", name(i)) // the node's numbers are not those of this attachment
 		p.disconnect()
 		x.trim()
 	default:

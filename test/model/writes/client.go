@@ -8,7 +8,7 @@ func (x *step) give(i int) bool {
 	if p.Connected == 0 || p.Next >= x.scope.Numbers {
 		return false
 	}
-	if !x.obeys(X3Newest) {
+	if !x.Obeys(X3Newest) {
 		p.First[p.Next+1] = p.acked()
 	}
 	p.Next++
@@ -62,16 +62,16 @@ func (x *step) resume(i int) bool {
 	p.Connected, p.Attachment, p.Applied = 1, x.Head.Attachment, x.Logged
 	for n := p.lowest(); n <= min(p.Next, x.Head.Floor); n++ {
 		p.Status[n] = untold
-		x.say("%d stays unknown", n)
+		x.Say("%d stays unknown", n)
 		if x.Ghost.Shared == 0 {
-			x.breaks(I9, "%s is told that %d is unknown, and nobody else has had the session", name(i), n)
+			x.Breaks(I9, "%s is told that %d is unknown, and nobody else has had the session", name(i), n)
 		}
 	}
-	if x.obeys(X4Numbers) {
+	if x.Obeys(X4Numbers) {
 		p.Next = max(p.Next, x.Head.Applied)
 	}
 	p.goBack()
-	x.say("attachment %d, applied %d, floor %d", x.Head.Attachment, x.Head.Applied, x.Head.Floor)
+	x.Say("attachment %d, applied %d, floor %d", x.Head.Attachment, x.Head.Applied, x.Head.Floor)
 	return true
 }
 
@@ -99,21 +99,21 @@ func (x *step) move(i int) bool {
 func (x *step) certificate(i int) {
 	p, h := &x.Process[i], &x.Head
 	for n := p.lowest(); n <= p.Next; n++ {
-		own := int(h.Instance) == i || !x.obeys(X9Instance)
-		above := n > h.Floor || !x.obeys(X9Floor)
-		voided := p.GaveUp>>n&1 == 1 && x.obeys(X9Void)
+		own := int(h.Instance) == i || !x.Obeys(X9Instance)
+		above := n > h.Floor || !x.Obeys(X9Floor)
+		voided := p.GaveUp>>n&1 == 1 && x.Obeys(X9Void)
 		effects := x.Ghost.Effects[i][n]
 		switch {
 		case p.Status[n] != pending:
 		case n > h.Applied:
 			p.Status[n] = never
 			if effects != 0 {
-				x.breaks(I9, "the certificate tells %s that %d never took effect, and it did", name(i), n)
+				x.Breaks(I9, "the certificate tells %s that %d never took effect, and it did", name(i), n)
 			}
 		case own && above && !voided:
 			p.Status[n] = tookEffect
 			if effects == 0 {
-				x.breaks(I9, "the certificate tells %s that %d took effect, and it did not", name(i), n)
+				x.Breaks(I9, "the certificate tells %s that %d took effect, and it did not", name(i), n)
 			}
 		default:
 			p.Status[n] = untold

@@ -12,7 +12,7 @@ func (x *step) commit(q *queue, i uint8) bool {
 		x.decide().acknowledged(c.Acked)
 	} else {
 		e.Verdict, e.Result = x.decide().take(c)
-		x.say("%v: %v", c, e.Verdict)
+		x.Say("%v: %v", c, e.Verdict)
 	}
 	x.tell(e)
 	x.log(e)
@@ -76,23 +76,23 @@ func (x *step) decide() deciding { return deciding{x} }
 // take decides on a write (W3, X2, X3).
 func (d deciding) take(c command) (verdict, result) {
 	h := &d.Head
-	if h.Ended != 0 && d.obeys(W3Exists) || c.Attachment != h.Attachment && d.obeys(W3Attachment) {
+	if h.Ended != 0 && d.Obeys(W3Exists) || c.Attachment != h.Attachment && d.Obeys(W3Attachment) {
 		return fenced, 0
 	}
 	d.acknowledged(c.Acked)
 	switch {
-	case c.Number <= h.Applied && d.obeys(X2Repeat):
+	case c.Number <= h.Applied && d.Obeys(X2Repeat):
 		if kept := h.Kept[c.Number]; kept != 0 {
 			return repeat, kept
 		}
 		return unknown, 0
-	case c.Number > h.Applied+1 && d.obeys(X2Gap):
-		if !d.obeys(X2Free) {
+	case c.Number > h.Applied+1 && d.Obeys(X2Gap):
+		if !d.Obeys(X2Free) {
 			h.Applied = c.Number
 		}
 		return gap, 0
 	case h.Applied >= max(h.Acked, h.Floor)+d.scope.Window && c.Number > h.Applied:
-		if !d.obeys(X3Free) {
+		if !d.Obeys(X3Free) {
 			h.Applied = c.Number
 		}
 		return window, 0
@@ -106,14 +106,14 @@ func (d deciding) apply(c command) result {
 	outcome := resultOf(c.Process, c.Void)
 	if c.Void == 0 {
 		d.effect(c)
-	} else if !d.obeys(X6Takes) {
+	} else if !d.Obeys(X6Takes) {
 		return outcome
 	}
 	h.Applied = max(h.Applied, c.Number)
-	if !d.obeys(X3Kept) {
+	if !d.Obeys(X3Kept) {
 		h.Kept = [1 + maxNumbers]result{}
 	}
-	if d.obeys(X2Keeps) {
+	if d.Obeys(X2Keeps) {
 		h.Kept[c.Number] = outcome
 	}
 	return outcome
@@ -126,15 +126,15 @@ func (d deciding) effect(c command) {
 	switch {
 	case g.Effects[c.Process][c.Number] > 1:
 		g.Effects[c.Process][c.Number] = 2
-		d.breaks(I9, "%v takes effect a second time", c)
+		d.Breaks(I9, "%v takes effect a second time", c)
 	case p.Status[c.Number] == never:
-		d.breaks(I9, "%v takes effect, and %s was told that it never does", c, name(int(c.Process)))
+		d.Breaks(I9, "%v takes effect, and %s was told that it never does", c, name(int(c.Process)))
 	case d.Head.Ended != 0:
-		d.breaks(I10, "%v takes effect after the session's end", c)
+		d.Breaks(I10, "%v takes effect after the session's end", c)
 	case c.Attachment != d.Head.Attachment:
-		d.breaks(I10, "%v takes effect, and the session has attachment %d", c, d.Head.Attachment)
+		d.Breaks(I10, "%v takes effect, and the session has attachment %d", c, d.Head.Attachment)
 	case c.Number <= g.Last:
-		d.breaks(I10, "%v takes effect after %d", c, g.Last)
+		d.Breaks(I10, "%v takes effect after %d", c, g.Last)
 	}
 	g.Last = c.Number
 }
@@ -161,10 +161,10 @@ func (d deciding) moved(process uint8) {
 	}
 	h.Instance = process
 	d.tell(entry{command: command{Kind: move}})
-	if d.obeys(X4) && d.obeys(X4Floor) {
+	if d.Obeys(X4) && d.Obeys(X4Floor) {
 		h.Floor = h.Applied
 	}
-	if d.obeys(X4) && d.obeys(X4Results) {
+	if d.Obeys(X4) && d.Obeys(X4Results) {
 		h.forget(h.Applied)
 	}
 }

@@ -8,10 +8,10 @@ func (x *step) refuse(i uint8) bool {
 		return false
 	}
 	c := x.Leads.Commands[i]
-	if x.obeys(W4Certainly) {
+	if x.Obeys(W4Certainly) {
 		x.Leads.remove(i)
 	}
-	x.say("%v", c)
+	x.Say("%v", c)
 	if p := &x.Process[c.Process]; p.Stream == leading && p.Attachment == c.Attachment {
 		p.Refuse |= 1 << c.Number
 	}
@@ -37,7 +37,7 @@ func (x *step) again() bool {
 	if !x.depose() {
 		return false
 	}
-	if x.obeys(W4Ends) {
+	if x.Obeys(W4Ends) {
 		x.endStreams(leading)
 	}
 	return true

@@ -9,7 +9,7 @@ func (x *step) open(i int) bool {
 		return false
 	}
 	p.Stream, p.Refuse = leading, 0
-	if x.obeys(X7Stream) {
+	if x.Obeys(X7Stream) {
 		p.goBack()
 	}
 	return true
@@ -42,11 +42,11 @@ func (x *step) send(i int) bool {
 	c := command{
 		Kind: write, Process: uint8(i), Attachment: p.Attachment, Number: n, Acked: p.acked(), Void: p.GaveUp >> n & 1,
 	}
-	if !x.obeys(X3Newest) {
+	if !x.Obeys(X3Newest) {
 		c.Acked = p.First[n]
 	}
 	q.push(c)
-	x.say("%v", c)
+	x.Say("%v", c)
 	return true
 }
 
@@ -57,7 +57,7 @@ func (x *step) refused(i int, n uint8) bool {
 		return false
 	}
 	p.Refuse &^= 1 << n
-	if x.obeys(X7Refused) {
+	if x.Obeys(X7Refused) {
 		x.refusal(p, n)
 	}
 	return true
@@ -65,7 +65,7 @@ func (x *step) refused(i int, n uint8) bool {
 
 // refusal goes back after a copy of a write was refused, by the leader or by the state (X7).
 func (x *step) refusal(p *process, n uint8) {
-	if p.Status[n] == pending || x.obeys(X7Answered) {
+	if p.Status[n] == pending || x.Obeys(X7Answered) {
 		p.goBack()
 	}
 }
@@ -100,15 +100,15 @@ func (x *step) outcome(i int, e *entry) {
 		x.answer(i, e.Number, e.Result)
 	case unknown:
 		if p.Status[e.Number] == pending {
-			x.breaks(I9, "%s is told that %d is unknown, though it is above the floor and unanswered", name(i), e.Number)
+			x.Breaks(I9, "%s is told that %d is unknown, though it is above the floor and unanswered", name(i), e.Number)
 			p.Status[e.Number] = untold
 		}
 	case gap:
-		if x.obeys(X7Gap) {
+		if x.Obeys(X7Gap) {
 			x.refusal(p, e.Number)
 		}
 	case window:
-		if x.obeys(X7Window) {
+		if x.Obeys(X7Window) {
 			x.refusal(p, e.Number)
 		}
 	case fenced:
@@ -126,7 +126,7 @@ func (x *step) restore(i int) bool {
 	case x.Head.Ended != 0:
 		x.certificate(i)
 	case x.Head.Attachment != p.Attachment:
-		if !x.obeys(X4Unknown) {
+		if !x.Obeys(X4Unknown) {
 			for n := p.lowest(); n <= p.Out; n++ {
 				p.Status[n] = untold
 			}
@@ -134,7 +134,7 @@ func (x *step) restore(i int) bool {
 		p.disconnect()
 	default:
 		x.answerKept(i)
-		if x.obeys(X7Restore) {
+		if x.Obeys(X7Restore) {
 			p.goBack()
 		}
 	}
@@ -146,7 +146,7 @@ func (x *step) restore(i int) bool {
 func (x *step) answerKept(i int) {
 	p := &x.Process[i]
 	for n := p.lowest(); n <= min(p.Next, x.Head.Applied); n++ {
-		if kept := x.Head.Kept[n]; kept != 0 && x.obeys(W4Kept) {
+		if kept := x.Head.Kept[n]; kept != 0 && x.Obeys(W4Kept) {
 			x.answer(i, n, kept)
 		}
 	}
@@ -161,15 +161,15 @@ func (x *step) answer(i int, n uint8, r result) {
 	effects := x.Ghost.Effects[i][n]
 	switch {
 	case int(r.process()) != i:
-		x.breaks(I9, "%s gets the result of another process for %d", name(i), n)
+		x.Breaks(I9, "%s gets the result of another process for %d", name(i), n)
 	case r.void() && effects != 0:
-		x.breaks(I9, "%s is told that %d is void, and it took effect", name(i), n)
+		x.Breaks(I9, "%s is told that %d is void, and it took effect", name(i), n)
 	case !r.void() && effects == 0:
-		x.breaks(I9, "%s gets a result for %d, which took no effect", name(i), n)
+		x.Breaks(I9, "%s gets a result for %d, which took no effect", name(i), n)
 	}
 	p.Status[n] = tookEffect
 	if r.void() {
 		p.Status[n] = never
 	}
-	x.say("%s knows what became of %d", name(i), n)
+	x.Say("%s knows what became of %d", name(i), n)
 }

@@ -44,6 +44,9 @@ func (f Fault) String() string {
 // Counts holds a number for each kind of fault.
 type Counts [faultKinds]uint8
 
+// Title is the name of the scope.
+func (s *Scope) Title() string { return s.Name }
+
 func (s *Scope) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d numbers, window %d", s.Name, s.Numbers, s.Window)

@@ -1,5 +1,10 @@
 package writes
 
+import (
+	"holdfast/test/model/check"
+	"holdfast/test/model/search"
+)
+
 func scope(name string, numbers, window uint8, most Counts) *Scope {
 	return &Scope{Name: name, Numbers: numbers, Window: window, Most: most}
 }
@@ -29,52 +34,45 @@ var (
 	quieting   = scope("acknowledging", 2, 2, Counts{Acks: 1, TakeOvers: 1, Disconnects: 1})
 )
 
-// leftOut is a search without some rules: the scope, and what breaks in it. breaks is 0 if nothing was found.
-type leftOut struct {
-	without Without
-	breaks  Invariants
-	scope   *Scope
-}
-
 // leftOuts has every rule alone, in the order of docs/tree.md, and pairs of rules that cover each other.
-var leftOuts = []leftOut{
-	{Rules(W3Exists), I10, ending},
-	{Rules(W3Exists), I9, ending},
-	{Rules(W3Attachment), I10, reconnect},
-	{Rules(W4Ends), I18, electing},
-	{Rules(W4Certainly), 0, refusing},
-	{Rules(W4Kept), 0, restoring2},
-	{Rules(W4Kept, X7Restore), I18, restoring},
-	{Rules(X2Keeps), I9, restoring},
-	{Rules(X2Repeat), I9, refusing},
-	{Rules(X2Gap), I9, refusing},
-	{Rules(X2Free), I9, refusing},
-	{Rules(X3Kept), I9, restoring},
-	{Rules(X3Free), I9, narrow},
-	{Rules(X3Newest), I18, narrow},
-	{Rules(X4), I9, takenBack},
-	{Rules(X4Floor), I9, takenBack},
-	{Rules(X4Results), 0, takenBack},
-	{Rules(X4Numbers), I9, takenOver},
-	{Rules(X4Unknown), I18, skippedEnd},
-	{Rules(X5), I9, reconnect},
-	{Rules(X6Takes), I18, voiding},
-	{Rules(X6Takes), I9, voidingOld},
-	{Rules(X7Stream), I18, losing},
-	{Rules(X7Restore), I18, narrowSkip},
-	{Rules(X7Refused), I18, refusing},
-	{Rules(X7Gap), 0, refusing2},
-	{Rules(X7Answered), 0, refusing2},
-	{Rules(X7Gap, X7Answered), I18, refusing2},
-	{Rules(X7Window), I18, narrow},
-	{Rules(X8Before), I18, admitting},
-	{Rules(X8Names), 0, admitting},
-	{Rules(X8Back), I18, admitting},
-	{Rules(X8First), 0, admitBack},
-	{Rules(X8Also), I18, admitBack},
-	{Rules(X9Instance), I9, endingBack},
-	{Rules(X9Floor), I9, endingBack},
-	{Rules(X9Void), I9, endingVoid},
+var leftOuts = []check.LeftOut[*Scope]{
+	{Without: search.Rules(W3Exists), Breaks: I10, Scope: ending},
+	{Without: search.Rules(W3Exists), Breaks: I9, Scope: ending},
+	{Without: search.Rules(W3Attachment), Breaks: I10, Scope: reconnect},
+	{Without: search.Rules(W4Ends), Breaks: I18, Scope: electing},
+	{Without: search.Rules(W4Certainly), Breaks: 0, Scope: refusing},
+	{Without: search.Rules(W4Kept), Breaks: 0, Scope: restoring2},
+	{Without: search.Rules(W4Kept, X7Restore), Breaks: I18, Scope: restoring},
+	{Without: search.Rules(X2Keeps), Breaks: I9, Scope: restoring},
+	{Without: search.Rules(X2Repeat), Breaks: I9, Scope: refusing},
+	{Without: search.Rules(X2Gap), Breaks: I9, Scope: refusing},
+	{Without: search.Rules(X2Free), Breaks: I9, Scope: refusing},
+	{Without: search.Rules(X3Kept), Breaks: I9, Scope: restoring},
+	{Without: search.Rules(X3Free), Breaks: I9, Scope: narrow},
+	{Without: search.Rules(X3Newest), Breaks: I18, Scope: narrow},
+	{Without: search.Rules(X4), Breaks: I9, Scope: takenBack},
+	{Without: search.Rules(X4Floor), Breaks: I9, Scope: takenBack},
+	{Without: search.Rules(X4Results), Breaks: 0, Scope: takenBack},
+	{Without: search.Rules(X4Numbers), Breaks: I9, Scope: takenOver},
+	{Without: search.Rules(X4Unknown), Breaks: I18, Scope: skippedEnd},
+	{Without: search.Rules(X5), Breaks: I9, Scope: reconnect},
+	{Without: search.Rules(X6Takes), Breaks: I18, Scope: voiding},
+	{Without: search.Rules(X6Takes), Breaks: I9, Scope: voidingOld},
+	{Without: search.Rules(X7Stream), Breaks: I18, Scope: losing},
+	{Without: search.Rules(X7Restore), Breaks: I18, Scope: narrowSkip},
+	{Without: search.Rules(X7Refused), Breaks: I18, Scope: refusing},
+	{Without: search.Rules(X7Gap), Breaks: 0, Scope: refusing2},
+	{Without: search.Rules(X7Answered), Breaks: 0, Scope: refusing2},
+	{Without: search.Rules(X7Gap, X7Answered), Breaks: I18, Scope: refusing2},
+	{Without: search.Rules(X7Window), Breaks: I18, Scope: narrow},
+	{Without: search.Rules(X8Before), Breaks: I18, Scope: admitting},
+	{Without: search.Rules(X8Names), Breaks: 0, Scope: admitting},
+	{Without: search.Rules(X8Back), Breaks: I18, Scope: admitting},
+	{Without: search.Rules(X8First), Breaks: 0, Scope: admitBack},
+	{Without: search.Rules(X8Also), Breaks: I18, Scope: admitBack},
+	{Without: search.Rules(X9Instance), Breaks: I9, Scope: endingBack},
+	{Without: search.Rules(X9Floor), Breaks: I9, Scope: endingBack},
+	{Without: search.Rules(X9Void), Breaks: I9, Scope: endingVoid},
 }
 
 // completes are the scopes that are seen whole in every run, wides those that are not.
@@ -95,3 +93,11 @@ var (
 		scope("two processes", 3, 3, Counts{Elections: 2, Restores: 1, Disconnects: 5, TakeOvers: 5, Ends: 1}),
 	}
 )
+
+// wholes returns the searches of completes.
+func wholes() (all []check.Whole[*Scope]) {
+	for _, scope := range completes {
+		all = append(all, check.Whole[*Scope]{Scope: scope, For: All})
+	}
+	return all
+}

@@ -24,8 +24,6 @@ type State struct {
 	Leads, Deposed queue
 	Process        [processes]process
 	Ghost          ghost
-	// Broken are the invariants that this history has broken.
-	Broken Invariants
 }
 
 // head is what the state keeps of the session: its attachment, and its writer (X2).

@@ -1,37 +1,50 @@
 package writes
 
-import "fmt"
+import "holdfast/test/model/search"
 
-// step is one action in the making: a copy of the state before the action, which the action changes.
+// step is one action in the making, on the state before the action.
 type step struct {
-	State
-	scope   *Scope
-	without Without
-	// telling says that story is wanted: the effects of the action, beyond its name.
-	telling bool
-	story   []string
+	*State
+	search.Step
+	scope *Scope
 	// watch, if set, is told of each command that changes the replicated state, with what came of it.
 	watch func(entry)
 }
 
-func (x *step) obeys(r Rule) bool { return !x.without.has(r) }
+// Machine returns the protocol as a state machine, without some rules.
+func Machine(scope *Scope, without search.Without, wanted search.Invariants) *search.Machine[State] {
+	return newStep(scope, without).machine(wanted)
+}
 
-func (x *step) say(format string, args ...any) {
-	if x.telling {
-		x.story = append(x.story, fmt.Sprintf(format, args...))
+func newStep(scope *Scope, without search.Without) *step {
+	return &step{Step: search.Step{Protocol: &texts, Without: without}, scope: scope}
+}
+
+func (x *step) machine(wanted search.Invariants) *search.Machine[State] {
+	events := possible()
+	m := &search.Machine[State]{
+		First: Initial(x.Without), Events: len(events), Wanted: wanted, Step: &x.Step,
+		Try: func(s *State, event int) bool {
+			x.State = s
+			return x.try(events[event])
+		},
+		Weight:  func(event int) int { return actions[events[event].action].weight },
+		Opening: "A has the session, through attachment 1",
+		Name:    func(event int) string { return events[event].String() },
 	}
+	if wanted&I18 != 0 {
+		m.Settle = func(s *State) {
+			x.State = s
+			x.settle(events)
+		}
+	}
+	return m
 }
 
 func (x *step) tell(e entry) {
 	if x.watch != nil {
 		x.watch(e)
 	}
-}
-
-// breaks notes that this history breaks the invariant.
-func (x *step) breaks(i Invariants, why string, args ...any) {
-	x.Broken |= i
-	x.say("BREAKS "+i.String()+": "+why, args...)
 }
 
 // spend takes one of the scope's faults of a kind. It reports false when none is left.
@@ -48,10 +61,10 @@ const nobody = processes
 
 // Initial returns the state in which all histories begin: process A has opened the session, and is connected to a node
 // with a stream to the leader. Nothing is written.
-func Initial(without Without) State {
+func Initial(without search.Without) State {
 	var s State
 	s.Head.Attachment = 1
-	if without.has(X5) {
+	if without.Has(X5) {
 		s.Head.Instance = nobody
 	}
 	s.Process[0] = process{Connected: 1, Attachment: 1, Stream: leading}

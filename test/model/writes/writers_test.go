@@ -76,22 +76,23 @@ func (r *replica) same(h *head) {
 func TestTheStateIsThatOfPackageWriters(t *testing.T) {
 	compared := map[verdict]int{}
 	for _, scope := range wides {
-		search := Search{Scope: scope, For: All}
 		limit := writers.DefaultLimits()
 		limit.Results = int(scope.Window)
+		x := newStep(scope, 0)
+		m := x.machine(All)
 		for seed := range uint64(500) {
-			history, _ := search.once(possible(), seed)
-			first := Initial(0)
-			x := search.step(&first)
+			history, _ := m.Once(seed)
 			r := replica{T: t, table: writers.New(forgetful{}, limit), compared: compared}
 			x.watch = r.sees
-			for _, e := range history {
-				x.try(e)
-				r.same(&x.Head)
+			now := m.First
+			for _, event := range history {
+				m.Try(&now, event)
+				r.same(&now.Head)
 			}
+			x.watch = nil
 			last := r.table.End(theSession)
-			if last.Applied != uint64(x.Head.Applied) || last.Floor != uint64(x.Head.Floor) {
-				t.Fatalf("the certificate has %+v, the model's %d and %d", last, x.Head.Applied, x.Head.Floor)
+			if last.Applied != uint64(now.Head.Applied) || last.Floor != uint64(now.Head.Floor) {
+				t.Fatalf("the certificate has %+v, the model's %d and %d", last, now.Head.Applied, now.Head.Floor)
 			}
 		}
 	}

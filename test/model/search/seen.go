@@ -1,25 +1,44 @@
-package model
+package search
 
 import (
+	"fmt"
 	"hash/maphash"
+	"reflect"
 	"sync"
 	"unsafe"
 )
 
-const stateSize = unsafe.Sizeof(State{})
+// bytesOf is a state as it lies in memory. A state has byte fields only, so there are no gaps and no pointers.
+func bytesOf[S any](s *S) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s)) }
 
-// bytes is a state as it lies in memory. A state has byte fields only, so there are no gaps and no pointers.
-func bytes(s *State) *[stateSize]byte { return (*[stateSize]byte)(unsafe.Pointer(s)) }
+// mustBeBytes panics if a state has another field than bytes.
+func mustBeBytes[S any]() {
+	var check func(t reflect.Type)
+	check = func(t reflect.Type) {
+		switch t.Kind() {
+		case reflect.Uint8:
+		case reflect.Array:
+			check(t.Elem())
+		case reflect.Struct:
+			for i := range t.NumField() {
+				check(t.Field(i).Type)
+			}
+		default:
+			panic(fmt.Sprintf("search %v: a state has a %v, and must have bytes only", reflect.TypeFor[S](), t))
+		}
+	}
+	check(reflect.TypeFor[S]())
+}
 
 //nolint:gochecknoglobals // one seed for the process: hashes of one search are compared
 var hashSeed = maphash.MakeSeed()
 
-func hash(s *State) uint64 { return maphash.Bytes(hashSeed, bytes(s)[:]) }
+func hash[S any](s *S) uint64 { return maphash.Bytes(hashSeed, bytesOf(s)) }
 
 // packed appends a state and its number to a chunk. Most bytes of a state are 0, so runs of zeros are stored as counts.
-func packed(chunk []byte, s *State, number uint32) []byte {
+func packed[S any](chunk []byte, s *S, number uint32) []byte {
 	chunk = append(chunk, byte(number), byte(number>>8), byte(number>>16), byte(number>>24))
-	all := bytes(s)
+	all := bytesOf(s)
 	for i := 0; i < len(all); {
 		zeros := i
 		for i < len(all) && all[i] == 0 && i-zeros < 255 {
@@ -36,11 +55,11 @@ func packed(chunk []byte, s *State, number uint32) []byte {
 }
 
 // unpack reads the first state of a chunk and its number, and returns the rest.
-func unpack(s *State, chunk []byte) (number uint32, rest []byte) {
+func unpack[S any](s *S, chunk []byte) (number uint32, rest []byte) {
 	number = uint32(chunk[0]) | uint32(chunk[1])<<8 | uint32(chunk[2])<<16 | uint32(chunk[3])<<24
 	chunk = chunk[4:]
-	*s = State{}
-	all := bytes(s)
+	all := bytesOf(s)
+	clear(all)
 	for i := 0; i < len(all); {
 		i += int(chunk[0])
 		n := int(chunk[1])

@@ -1,0 +1,194 @@
+// Package search tries the histories of a protocol: every history of a small scope, breadth first, and random ones of a
+// wide scope. A search looks for a history that breaks an invariant. Without a rule it should find one, and with all
+// rules none.
+//
+// The protocol is a [Machine]. Packages model, writes and watch have one each.
+package search
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Machine is a protocol in a scope. S is a state, and has byte fields only. What can happen in a state are events, with
+// the numbers from 0 to Events - 1. Not safe for concurrent use.
+type Machine[S any] struct {
+	First  S
+	Events int
+	// Wanted are the invariants to break. A history that breaks another one goes on.
+	Wanted Invariants
+	// Step is told by Try and Settle what they break and do.
+	Step *Step
+	// Try takes an event. It reports false, and leaves the state as it was, if the event is not possible.
+	Try func(s *S, event int) bool
+	// Weight is how often a random walk tries an event. An event without weight is the passing of time: it comes when
+	// nothing else has been possible for a while.
+	Weight func(event int) int
+
+	// Settle, if set, lets a state go on without new faults until nothing more happens, and then checks what must have
+	// happened.
+	Settle func(s *S)
+	// Forget, if set, replaces a state by its canonical form: what makes no difference any more is gone.
+	Forget func(s *S)
+	// Over, if set, reports whether nothing can break any more.
+	Over func(s *S) bool
+
+	// Opening and Name are for stories: how every history begins, in whole lines, and what an event is called.
+	Opening string
+	Name    func(event int) string
+}
+
+// Invariants is a set of the properties that a protocol promises, a bit for each.
+type Invariants uint32
+
+// Rule is the number of a part of a protocol that can be left out on its own.
+type Rule uint8
+
+// Without is a set of rules to leave out. The zero value is the whole protocol.
+type Without uint64
+
+// Rules returns the set of these rules.
+func Rules(left ...Rule) Without {
+	var w Without
+	for _, r := range left {
+		w |= 1 << r
+	}
+	return w
+}
+
+// Has reports whether a rule is left out.
+func (w Without) Has(r Rule) bool { return w&(1<<r) != 0 }
+
+// Protocol has the words for a protocol's rules and invariants, by their numbers.
+type Protocol struct {
+	Rules      []Text
+	Invariants []string
+}
+
+// Text has the name of a rule, and what happens without it.
+type Text [2]string
+
+// Names returns the names of the rules that are left out.
+func (p *Protocol) Names(w Without) string {
+	return p.list(w, ", ", func(t Text) string { return t[0] })
+}
+
+// Texts says what is left out.
+func (p *Protocol) Texts(w Without) string {
+	return p.list(w, "; ", func(t Text) string { return t[1] })
+}
+
+func (p *Protocol) list(w Without, between string, of func(Text) string) string {
+	var all []string
+	for r, text := range p.Rules {
+		if w.Has(Rule(r)) {
+			all = append(all, of(text))
+		}
+	}
+	return strings.Join(all, between)
+}
+
+// Broken returns the names of invariants.
+func (p *Protocol) Broken(i Invariants) string {
+	var names []string
+	for n, name := range p.Invariants {
+		if i&(1<<n) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// Step is what a machine's steps share with the search: the rules in force, and what a step breaks and does.
+type Step struct {
+	Protocol *Protocol
+	Without  Without
+	// Broken are the invariants that the step has broken.
+	Broken Invariants
+	// tell, if set, hears the effects of the step, beyond the event's name.
+	tell func(effect string)
+}
+
+// Obeys reports whether a rule is in force.
+func (x *Step) Obeys(r Rule) bool { return !x.Without.Has(r) }
+
+// Telling reports whether anybody hears what Say says.
+func (x *Step) Telling() bool { return x.tell != nil }
+
+// Say describes an effect of the step.
+func (x *Step) Say(format string, args ...any) {
+	if x.tell != nil {
+		x.tell(fmt.Sprintf(format, args...))
+	}
+}
+
+// Breaks notes that the history breaks invariants.
+func (x *Step) Breaks(i Invariants, why string, args ...any) {
+	x.Broken |= i
+	if x.tell != nil {
+		x.Say("BREAKS "+x.Protocol.Broken(i)+": "+why, args...)
+	}
+}
+
+// broken returns which of the wanted invariants the last step has broken, and forgets them.
+func (m *Machine[S]) broken() Invariants {
+	broken := m.Step.Broken & m.Wanted
+	m.Step.Broken = 0
+	return broken
+}
+
+// settle lets a copy of a state settle, and returns the invariants that are broken then.
+func (m *Machine[S]) settle(s S) Invariants {
+	if m.Settle == nil {
+		return 0
+	}
+	m.Settle(&s)
+	return m.broken()
+}
+
+func (m *Machine[S]) over(s *S) bool { return m.Over != nil && m.Over(s) }
+
+// Replay takes the events of a history that are possible, and lets the last state settle. It returns the events up to
+// the one that breaks a wanted invariant, and what is broken.
+func (m *Machine[S]) Replay(history []int) (done []int, broken Invariants) {
+	s := m.First
+	for _, event := range history {
+		if !m.Try(&s, event) {
+			continue
+		}
+		done = append(done, event)
+		if broken := m.broken(); broken != 0 {
+			return done, broken
+		}
+	}
+	return done, m.settle(s)
+}
+
+// Story describes a history: one numbered line for each event, with its effects.
+func (m *Machine[S]) Story(history []int) string {
+	var b strings.Builder
+	whole := "the whole protocol"
+	if m.Step.Without != 0 {
+		whole = "without " + m.Step.Protocol.Names(m.Step.Without)
+	}
+	fmt.Fprintf(&b, "%s; %s\n", whole, m.Opening)
+	var effects []string
+	m.Step.tell = func(effect string) { effects = append(effects, effect) }
+	defer func() { m.Step.tell = nil }()
+	s := m.First
+	for i, event := range history {
+		effects = nil
+		if !m.Try(&s, event) {
+			fmt.Fprintf(&b, "%3d. %s: NOT POSSIBLE\n", i+1, m.Name(event))
+			break
+		}
+		fmt.Fprintf(&b, "%3d. %s: %s\n", i+1, m.Name(event), strings.Join(effects, "; "))
+	}
+	if effects = nil; m.broken() == 0 && m.settle(s) != 0 {
+		b.WriteString("  -  without new faults:\n")
+		for _, effect := range effects {
+			fmt.Fprintf(&b, "  -  %s\n", effect)
+		}
+	}
+	return b.String()
+}
