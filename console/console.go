@@ -120,8 +120,7 @@ func (c *Console) routing() http.Handler {
 	for name, of := range changes() {
 		mux.HandleFunc("POST /ui/members/{node}/"+name, c.acting(members.changing(of)))
 	}
-	mux.HandleFunc("GET /ui/deaths.csv", c.exporting(deathsCSV))
-	mux.HandleFunc("GET /ui/deaths.json", c.exporting(deathsJSON))
+	mux.HandleFunc("GET /ui/deaths.csv", c.exportDeaths)
 	mux.HandleFunc("GET /ui/samples", c.samples)
 	mux.HandleFunc("GET /ui/events", c.events)
 	mux.HandleFunc("/ui/", func(w http.ResponseWriter, r *http.Request) {

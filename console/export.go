@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,18 +21,16 @@ const maxExport = 100_000
 // together have no bound but [maxExport]: a slow link gets its file too.
 const exportWrite = time.Minute
 
-// exporting serves certificates as a file.
-func (c *Console) exporting(form exportForm) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		c.called(w, r, func(q *request) {
-			o, _, err := graves(q)
-			if err != nil {
-				c.fail(w, r, err)
-				return
-			}
-			c.export(q.ctx, w, r, &exported{form, o, q.caller.Deaths})
-		})
-	}
+// exportDeaths serves certificates as a CSV file.
+func (c *Console) exportDeaths(w http.ResponseWriter, r *http.Request) {
+	c.called(w, r, func(q *request) {
+		o, _, err := graves(q)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		c.export(q.ctx, w, r, &exported{o, q.caller.Deaths})
+	})
 }
 
 // readDeaths reads a page of certificates: [client.Client.Deaths].
@@ -41,7 +38,6 @@ type readDeaths func(context.Context, client.DeathOptions) (client.DeathPage, er
 
 // exported is a file that was asked for.
 type exported struct {
-	form exportForm
 	o    client.DeathOptions
 	read readDeaths
 }
@@ -67,7 +63,7 @@ func (c *Console) export(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // it would end the request; an error means that the connection has none
-	out := file.form(w, scopeOf(&file.o))
+	out := newCSV(w, scopeOf(&file.o))
 	for left := maxExport; err == nil; page, err = file.next(ctx) {
 		_ = control.SetWriteDeadline(time.Now().Add(exportWrite)) // as above
 		if err = errors.Join(out.write(page.Certificates), control.Flush()); err != nil {
@@ -81,25 +77,6 @@ func (c *Console) export(ctx context.Context, w http.ResponseWriter, r *http.Req
 	panic(http.ErrAbortHandler)
 }
 
-// exportForm begins a file of the certificates of one scope.
-type exportForm func(w http.ResponseWriter, scope string) export
-
-// export writes certificates into a file.
-type export struct {
-	one func(*session.Certificate) error
-	// flush writes what one has kept.
-	flush func() error
-}
-
-func (e export) write(all []session.Certificate) error {
-	for i := range all {
-		if err := e.one(&all[i]); err != nil {
-			return err
-		}
-	}
-	return e.flush()
-}
-
 // scopeOf names the kind of sessions that options ask for, as the page's form does.
 func scopeOf(o *client.DeathOptions) string {
 	if o.Local {
@@ -108,30 +85,40 @@ func scopeOf(o *client.DeathOptions) string {
 	return "global"
 }
 
-func deathsCSV(w http.ResponseWriter, scope string) export {
+// csvFile writes certificates of one scope into a CSV file.
+type csvFile struct {
+	out   *csv.Writer
+	scope string
+}
+
+// newCSV begins the file with its headers.
+func newCSV(w http.ResponseWriter, scope string) csvFile {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="deaths.csv"`)
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{ // flush returns the error
+	f := csvFile{csv.NewWriter(w), scope}
+	_ = f.out.Write([]string{ // write returns the error
 		"id", "cause", "ended_at", "owner", "term", "index", "last_touch_ms_before", "opened_at", "timeout_ms", "labels",
 		"late_ms", "ephemerals", "by", "why", "scope",
 	})
-	one := func(c *session.Certificate) error {
+	return f
+}
+
+func (f csvFile) write(all []session.Certificate) error {
+	for i := range all {
+		c := &all[i]
 		timeout, late := c.Story.Timeout, c.Story.Late
 		if c.Story.None() { // a release before feature level 2 has kept neither
 			timeout, late = -1, -1
 		}
-		return out.Write([]string{
+		_ = f.out.Write([]string{ // Error returns the error
 			c.ID.String(), c.Cause.String(), words.Moment(c.EndedAt), fmt.Sprint(c.Owner), fmt.Sprint(c.Term),
 			fmt.Sprint(c.Index), known(c.LastTouchAge), words.Moment(c.Story.OpenedAt),
 			known(timeout), cell(words.Labels(c.Story.Labels)), known(late), fmt.Sprint(c.Left.Ephemerals),
-			cell(c.Story.By), cell(c.Story.Why), scope,
+			cell(c.Story.By), cell(c.Story.Why), f.scope,
 		})
 	}
-	return export{one: one, flush: func() error {
-		out.Flush()
-		return out.Error()
-	}}
+	f.out.Flush()
+	return f.out.Error()
 }
 
 // known is a duration in milliseconds, or empty for a negative one, which is not known.
@@ -148,49 +135,4 @@ func cell(s string) string {
 		return "'" + s
 	}
 	return s
-}
-
-// death is a certificate in JSON, one on a line.
-type death struct {
-	ID           string            `json:"id"`
-	Scope        string            `json:"scope"`
-	Cause        string            `json:"cause"`
-	EndedAt      time.Time         `json:"ended_at"`
-	Owner        session.Node      `json:"owner"`
-	Term         uint64            `json:"term"`
-	Index        uint64            `json:"index"`
-	LastTouchMS  *int64            `json:"last_touch_ms_before,omitempty"`
-	OpenedAt     time.Time         `json:"opened_at,omitzero"`
-	TimeoutMS    int64             `json:"timeout_ms,omitempty"`
-	Labels       map[string]string `json:"labels,omitempty"`
-	LateMS       int64             `json:"late_ms"`
-	Ephemerals   uint64            `json:"ephemerals"`
-	By           string            `json:"by,omitempty"`
-	Why          string            `json:"why,omitempty"`
-	Explanations []string          `json:"in_words"`
-}
-
-func deathsJSON(w http.ResponseWriter, scope string) export {
-	w.Header().Set("Content-Type", "application/jsonl")
-	w.Header().Set("Content-Disposition", `attachment; filename="deaths.jsonl"`)
-	out := json.NewEncoder(w)
-	one := func(c *session.Certificate) error {
-		d := death{
-			ID: c.ID.String(), Scope: scope, Cause: c.Cause.String(), EndedAt: c.EndedAt, Owner: c.Owner, Term: c.Term,
-			Index: c.Index, OpenedAt: c.Story.OpenedAt, TimeoutMS: c.Story.Timeout.Milliseconds(),
-			LateMS: c.Story.Late.Milliseconds(), Ephemerals: c.Left.Ephemerals, By: c.Story.By, Why: c.Story.Why,
-			Explanations: words.Ended(c),
-		}
-		if c.LastTouchAge >= 0 {
-			d.LastTouchMS = new(c.LastTouchAge.Milliseconds())
-		}
-		if len(c.Story.Labels) > 0 {
-			d.Labels = make(map[string]string, len(c.Story.Labels))
-			for _, l := range c.Story.Labels {
-				d.Labels[l.Key] = l.Value
-			}
-		}
-		return out.Encode(d)
-	}
-	return export{one: one, flush: func() error { return nil }}
 }

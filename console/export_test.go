@@ -77,7 +77,7 @@ func exportOver(t *testing.T, read readDeaths, browse func(net.Conn)) time.Durat
 	server := &http.Server{ReadTimeout: bound, WriteTimeout: bound, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			defer func() { took <- time.Since(began) }()
-			c.export(r.Context(), w, r, &exported{form: deathsJSON, read: read})
+			c.export(r.Context(), w, r, &exported{read: read})
 		})}
 	l := &pipes{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
 	ended := make(chan error, 1)
@@ -102,15 +102,15 @@ func exportOver(t *testing.T, read readDeaths, browse func(net.Conn)) time.Durat
 // part of the 100,000 certificates alone. A reader that takes nothing ends it.
 func TestExportsOverSlowLinks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		const pages = 4
+		const pages = 16
 		took := exportOver(t, graveyardOf(pages), func(near net.Conn) {
 			answer, err := http.ReadResponse(bufio.NewReaderSize(slow{near}, 32<<10), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			body, err := io.ReadAll(answer.Body)
-			if n := bytes.Count(body, []byte("\n")); err != nil || n != pages*session.MaxPage {
-				t.Errorf("the file has %d certificates of %d, %v", n, pages*session.MaxPage, err)
+			if n := bytes.Count(body, []byte("\n")); err != nil || n != 1+pages*session.MaxPage {
+				t.Errorf("the file has %d lines, want %d, %v", n, 1+pages*session.MaxPage, err)
 			}
 		})
 		if took < 20*time.Second {
@@ -139,7 +139,7 @@ func TestExportsSayWhy(t *testing.T) {
 			w = httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodGet, "/ui/deaths.csv", nil)
 			defer func() { broken = recover() }()
-			c.export(r.Context(), w, r, &exported{form: deathsCSV, read: read})
+			c.export(r.Context(), w, r, &exported{read: read})
 			return w, nil
 		}
 		w, broken := export(0)
@@ -161,7 +161,7 @@ func TestDeathsCSV(t *testing.T) {
 		-1: "", -time.Millisecond: "", 0: "0", 1500 * time.Millisecond: "1500",
 	} {
 		w := httptest.NewRecorder()
-		out := deathsCSV(w, "local")
+		out := newCSV(w, "local")
 		if err := out.write([]session.Certificate{{ID: 1, Cause: session.CauseExpired, LastTouchAge: age}}); err != nil {
 			t.Fatal(err)
 		}

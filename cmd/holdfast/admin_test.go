@@ -213,16 +213,11 @@ func TestSessionDeaths(t *testing.T) {
 		t.Errorf("the filter is %v", f)
 	}
 	o.mu.Unlock()
-	_, stdout, _ = execute(t, "", "session", "deaths", "--csv")
-	if lines := strings.Split(strings.TrimSpace(stdout), "\n"); len(lines) != 3 ||
-		!strings.HasPrefix(lines[0], "ended,id,cause,node,last_touch") || !strings.Contains(lines[2], `"a, ""b""\x1b[31m"`) {
-		t.Errorf("CSV %q", stdout)
-	}
 	_, stdout, _ = execute(t, "", "session", "deaths", "--limit", "1", "-o", "json")
 	if strings.Count(stdout, `"id"`) != 1 {
 		t.Errorf("limited to 1: %s", stdout)
 	}
-	for _, wrong := range [][]string{{"--cause", "x"}, {"--csv", "-o", "json"}, {"--owner", "255"}, {"--since", "-1s"}} {
+	for _, wrong := range [][]string{{"--cause", "x"}, {"--owner", "255"}, {"--since", "-1s"}} {
 		if code, _, _ := execute(t, "", append([]string{"session", "deaths"}, wrong...)...); code != exitUsage {
 			t.Errorf("%v: exit code %d", wrong, code)
 		}

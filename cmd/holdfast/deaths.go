@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,15 +20,13 @@ func (c *cli) sessionDeaths() *cobra.Command {
 	var cause string
 	var most int
 	var o client.DeathOptions
-	var asCSV bool
 	cmd := &cobra.Command{
 		Use: "deaths", Short: "List the sessions that have ended, with their causes", Args: noArgs,
 		Long: `List the sessions that have ended, the newest end first. The cluster keeps the newest 100,000
 certificates, and each node the newest 10,000 of its local sessions. A line on the standard error
 says so when older ends would match. The times are those of the leaders that decided.`,
 		Example: `  holdfast session deaths --since 1h
-  holdfast session deaths --since 24h --cause killed --label service=web
-  holdfast session deaths --since 1h --csv > deaths.csv`,
+  holdfast session deaths --since 24h --cause killed --label service=web`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := selectedLabels(labels)
 			if err != nil {
@@ -39,9 +35,6 @@ says so when older ends would match. The times are those of the leaders that dec
 			var known bool
 			if o.Cause, known = causes()[cause]; !known {
 				return usage("--cause %q: want any, closed, expired or killed", cause)
-			}
-			if asCSV && c.out.format == formatJSON {
-				return usage("--csv: not together with -o json")
 			}
 			if o.Labels, err = session.NewLabels(filter); err != nil {
 				return usage("--label: %w", err)
@@ -54,7 +47,7 @@ says so when older ends would match. The times are those of the leaders that dec
 			if err != nil {
 				return err
 			}
-			return printDeaths(c.out, all, asCSV)
+			return printDeaths(c.out, all)
 		},
 	}
 	flags := cmd.Flags()
@@ -65,7 +58,6 @@ says so when older ends would match. The times are those of the leaders that dec
 	flags.StringVar(&cause, "cause", "any", "cause of the end: any, closed, expired or killed")
 	flags.BoolVar(&o.Local, "local", false, "list the local sessions of the node that answers")
 	flags.Var(arg.Whole(&most, 0, 0, 1<<30), "limit", "the largest number of lines; 0 for no bound")
-	flags.BoolVar(&asCSV, "csv", false, "write comma-separated values, with a line of headers")
 	completeWords(cmd, "cause", "any", "closed", "expired", "killed")
 	return cmd
 }
@@ -110,8 +102,7 @@ func onePage[T any](ctx context.Context, t *target, call func(context.Context) (
 	return call(ctx)
 }
 
-//nolint:revive // flag-parameter: it is the user's flag
-func printDeaths(out *printer, all []session.Certificate, asCSV bool) error {
+func printDeaths(out *printer, all []session.Certificate) error {
 	headers := []string{
 		"ENDED", "ID", "CAUSE", "NODE", "LAST TOUCH", "TIMEOUT", "LATE", "EPHEMERALS", "LABELS",
 		"BY", "WHY",
@@ -133,16 +124,5 @@ func printDeaths(out *printer, all []session.Certificate, asCSV bool) error {
 			words.OrDash(one.Story.By), words.OrDash(one.Story.Why),
 		}
 	}
-	if !asCSV {
-		return out.print(views, func() string { return columns(headers, rows) })
-	}
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	for i := range headers {
-		headers[i] = strings.ReplaceAll(strings.ToLower(headers[i]), " ", "_")
-	}
-	if err := w.WriteAll(append([][]string{headers}, escapedRows(rows)...)); err != nil {
-		return fmt.Errorf("write comma-separated values: %w", err)
-	}
-	return writeText(out.stdout, strings.TrimSuffix(b.String(), "\n"))
+	return out.print(views, func() string { return columns(headers, rows) })
 }

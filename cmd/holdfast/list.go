@@ -21,7 +21,7 @@ func (c *cli) sessionList() *cobra.Command {
 	var scope string
 	var soonest int
 	cmd := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List sessions", Args: noArgs,
+		Use: "ls", Short: "List sessions", Args: noArgs,
 		Long: `List all sessions that match every filter, in the order of their ids. REMAINING is the time until
 the session expires if it stays silent, as the leader sees it.
 

@@ -136,7 +136,7 @@ func (c holds) lockList() *cobra.Command {
 	l := lockLister{holds: c}
 	reads := readFlags{target: c.target}
 	cmd := &cobra.Command{
-		Use: "ls [PREFIX]", Aliases: []string{"list"}, Short: "List the locks that somebody holds",
+		Use: "ls [PREFIX]", Short: "List the locks that somebody holds",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage("%q takes one PREFIX at most, not %d arguments", cmd.CommandPath(), len(args))

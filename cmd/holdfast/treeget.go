@@ -72,7 +72,7 @@ func (c *treeCommands) treeList() *cobra.Command {
 	reads := readFlags{target: c.target}
 	var long bool
 	cmd := &cobra.Command{
-		Use: "ls PATH", Aliases: []string{"list"}, Short: "List the children of an entry of the tree", Args: onePath,
+		Use: "ls PATH", Short: "List the children of an entry of the tree", Args: onePath,
 		Long: `List the children of an entry of the tree in the order of their names. With -l, show the kind,
 version, size, number of children, owner and age of each. A child that the client may not read shows
 its name alone. A long list is read in pages: children may come and go meanwhile.`,

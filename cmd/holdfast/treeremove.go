@@ -18,7 +18,7 @@ func (c *treeCommands) treeRemove() *cobra.Command {
 	var version versionFlag
 	var recursive bool
 	cmd := &cobra.Command{
-		Use: "rm PATH", Aliases: []string{"delete"}, Short: "Remove an entry of the tree", Args: onePath,
+		Use: "rm PATH", Short: "Remove an entry of the tree", Args: onePath,
 		Long: fmt.Sprintf(`Remove an entry of the tree, or with -r an entry and all below it. Up to %d entries go at once:
 all of them or none. More of them go in steps, and others see the steps; the standard error says
 how far the command is. If it fails, run it again.

@@ -20,7 +20,6 @@ import (
 // The variables of a program that runs under a hold.
 const (
 	tokenVariable     = "HOLDFAST_TOKEN"      //nolint:gosec // the name of a fencing token, which is no secret
-	indexVariable     = "HOLDFAST_INDEX"      // of the token
 	safeUntilVariable = "HOLDFAST_SAFE_UNTIL" // as of the start
 	sessionVariable   = "HOLDFAST_SESSION"
 	lockVariable      = "HOLDFAST_LOCK" // the path of the entry that the token is of
@@ -39,9 +38,8 @@ not the program's children. If this command is stopped, the program runs on: onl
 checks ` + tokenVariable + ` is safe then.
 
 The program has in its environment ` + tokenVariable + `, the fencing token, INDEX.POSITION;
-` + indexVariable + `, its first part; ` + lockVariable + `, the path of the entry that the token is of;
-` + sessionVariable + `, the id of the session; and ` + safeUntilVariable + `, until when the session was safe at
-the start. The rest is the environment of this command, ` + authTokenVariable + ` and ` + digestVariable + `
+` + lockVariable + `, the path of the entry that the token is of; ` + sessionVariable + `, the id of the
+session; and ` + safeUntilVariable + `, until when the session was safe at the start. The rest is the environment of this command, ` + authTokenVariable + ` and ` + digestVariable + `
 included: "env -u" before the program takes them away.`
 
 // underFlags are the flags of commands that run a program under a hold.
@@ -235,7 +233,6 @@ func (c holds) programEnd(path string, is child.Ended, failed error) error {
 func environment(mine []string, h *held, s *client.Session) []string {
 	set := [][2]string{
 		{tokenVariable, h.token.String()},
-		{indexVariable, number(h.token.Index())},
 		{lockVariable, h.path},
 		{sessionVariable, s.ID().String()},
 		{safeUntilVariable, h.SafeUntil().Round(0).UTC().Format(time.RFC3339Nano)},

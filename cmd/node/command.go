@@ -40,14 +40,14 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	root := &cobra.Command{
 		Use:           "node",
 		Short:         "Holdfast server: one node of a cluster that keeps sessions",
+		Version:       buildVersion(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	//nolint:contextcheck // commands take it from cobra: ExecuteContext
-	root.AddCommand(runCommand(environ), devCommand(environ), healthCommand(environ), versionCommand(), restoreCommand(),
-		recoverCommand())
+	root.AddCommand(runCommand(environ), devCommand(environ), healthCommand(environ), restoreCommand(), recoverCommand())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagRefused(err) })
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -144,18 +144,6 @@ func newLoggers(to io.Writer, level, format string) (logger, audit hclog.Logger)
 	}
 	options.Level = hclog.Info
 	return logger, hclog.New(&options)
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  arg.None,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), buildVersion())
-			return err
-		},
-	}
 }
 
 // buildVersion returns the version that the Makefile set, or else the version that Go noted in the build.

@@ -26,8 +26,8 @@ func try(t *testing.T, environ []string, args ...string) (code int, stdout, stde
 func TestVersion(t *testing.T) {
 	version = "v1.2.3"
 	t.Cleanup(func() { version = "" })
-	if code, out, _ := try(t, nil, "version"); code != exitDone || out != "v1.2.3\n" {
-		t.Errorf("got %d, %q, want 0, v1.2.3", code, out)
+	if code, out, _ := try(t, nil, "--version"); code != exitDone || out != "node version v1.2.3\n" {
+		t.Errorf("got %d, %q, want 0, node version v1.2.3", code, out)
 	}
 }
 
