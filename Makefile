@@ -28,6 +28,9 @@ QUICK := owner-not-asked|timeout-of-half|two-owners|unanswered-leader
 PACKAGES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 LONGEST := ./test/sim ./node ./test/raft ./zk ./test/whole ./transport/clientport ./test/bench ./fsm ./client
 
+# Tests of whole processes: one that times out runs once more, alone. The time of each test is kept for make slowest.
+RERUN = mkdir -p bin && go run ./test/rerun -timings '$(CURDIR)/bin/timings.txt' -flaky '$(CURDIR)/bin/flaky.txt'
+
 # One race of the Raft library that changes nothing, see test/raft/README.md.
 export GORACE := suppressions=$(CURDIR)/test/raft/race.supp
 
@@ -97,7 +100,7 @@ test soak proof: export GOGC := $(or $(GOGC),400)
 
 .PHONY: test
 test: ## Run all tests: unit and simulation under -race, counts without it, planted bugs, soak, model; with docker and FUSE where they are
-	all=$$(go list ./... | grep -v /test/model); SEEDS='$(or $(SEEDS),8)' go test -race -p $(PACKAGES) -timeout 30m $(LONGEST) $$all
+	all=$$(go list ./... | grep -v /test/model); export SEEDS='$(or $(SEEDS),8)'; $(RERUN) -- -race -p=$(PACKAGES) -timeout=30m $(LONGEST) $$all
 	go test -timeout 15m ./test/bench
 	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 		echo; echo '*** The tests of fences in a database did NOT run: there is no PostgreSQL here (Debian: postgresql).'; \
@@ -143,6 +146,10 @@ planted: ## Plant known bugs, one at a time, and demand that a test catches each
 model: ## Search the models of the session protocol, of writes and of watches; TIME=10m for each search, STATES=n at most in one
 	@TIME='$(or $(TIME),1500ms)' STATES='$(STATES)' nice -n 19 go test -count=1 -v -timeout 0 ./test/model/... | grep -v '^=== '
 
+.PHONY: slowest
+slowest: ## Show the twenty slowest tests since bin/timings.txt was removed: seconds, package, name
+	@sort -rn bin/timings.txt | head -20
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target for TIME=30s each, until one finds something
 	test/fuzz/run '$(or $(TIME),30s)'
@@ -151,7 +158,7 @@ fuzz: ## Fuzz every target for TIME=30s each, until one finds something
 disks: ## Run nodes on disks that fail, hang, lie and lose power, CUTS=40 times; needs /dev/fuse and root
 	@mkdir -p bin
 	@if [ -w /dev/fuse ] && [ "$$(id -u)" = 0 ]; then \
-		CUTS='$(CUTS)' go test -tags e2e -count=1 -v -timeout 2h -artifacts -outputdir $(CURDIR)/bin ./test/disk/... | grep -v '^=== '; \
+		CUTS='$(CUTS)' $(RERUN) -v -- -tags=e2e -count=1 -timeout=2h -artifacts -outputdir='$(CURDIR)/bin' ./test/disk/...; \
 	elif [ -n "$${CI:-}" ]; then \
 		echo 'make disks: needs /dev/fuse and root, and CI must run it' >&2; exit 1; \
 	else \
@@ -159,8 +166,8 @@ disks: ## Run nodes on disks that fail, hang, lie and lose power, CUTS=40 times;
 	fi
 
 .PHONY: test-zk
-test-zk: ## Run ZooKeeper's clients, and random scripts, against nodes and a ZooKeeper; ZK='-first 61 -seeds 500': other scripts
-	@go test -tags e2e -count=1 -v -timeout 30m ./test/zk $(ZK) | grep -v '^=== '
+test-zk: ## Run ZooKeeper's clients, and random scripts, against nodes and a ZooKeeper; ZK='-first=61 -seeds=500': other scripts
+	@$(RERUN) -v -- -tags=e2e -count=1 -timeout=30m ./test/zk $(ZK)
 	@if [ -z "$${CI:-}" ]; then \
 		if ! [ -f /usr/share/java/zookeeper.jar ]; then \
 			echo; echo '*** The comparison with ZooKeeper did NOT run: there is none here (Debian: libzookeeper-java).'; \
@@ -179,7 +186,7 @@ test-zk: ## Run ZooKeeper's clients, and random scripts, against nodes and a Zoo
 .PHONY: test-ui
 test-ui: ## Drive the console with a headless Chromium, and holdfast top in tmux, over three real nodes; a module of its own
 	@mkdir -p bin
-	go -C test/ui test -count=1 -timeout 15m -artifacts -outputdir '$(CURDIR)/bin' .
+	$(RERUN) -C test/ui -- -count=1 -timeout=15m -artifacts -outputdir='$(CURDIR)/bin' .
 	@if [ -z "$${CI:-}" ] && ! command -v chromium-headless-shell >/dev/null && ! command -v chromium >/dev/null; then \
 		echo; echo '*** The tests of the console in a browser did NOT run: there is none here (Debian: chromium-headless-shell).'; \
 	fi
@@ -190,7 +197,7 @@ test-ui: ## Drive the console with a headless Chromium, and holdfast top in tmux
 .PHONY: e2e
 e2e: images ## Run the tests with containers: real processes, disks and partitions; E2E=full takes no short cuts
 	@mkdir -p bin
-	COMPOSE='$(COMPOSE)' E2E='$(E2E)' CGO_ENABLED=0 E2E_FIGURES="$$PWD/bin/e2e-figures.md" go test -tags e2e -count=1 -parallel 4 -timeout 2h ./test/e2e/...
+	COMPOSE='$(COMPOSE)' E2E='$(E2E)' CGO_ENABLED=0 E2E_FIGURES="$$PWD/bin/e2e-figures.md" $(RERUN) -- -tags=e2e -count=1 -parallel=4 -timeout=2h ./test/e2e/...
 	@cat bin/e2e-figures.md
 
 .PHONY: proof

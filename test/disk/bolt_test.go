@@ -20,6 +20,7 @@ import (
 
 	"holdfast/test/disk/faultfs"
 	"holdfast/test/disk/simdisk"
+	"holdfast/test/timeout"
 )
 
 // writerVar and readerVar make the test's binary write to a bbolt file, or inspect one: see TestMain.
@@ -160,9 +161,7 @@ func TestBoltOutlivesCuts(t *testing.T) {
 					t.Fatalf("seed %d: nothing was committed", seed)
 				}
 				image := t.TempDir()
-				if err = os.CopyFS(image, os.DirFS(d.dir)); err != nil {
-					t.Fatal(err)
-				}
+				timeout.Check(t, os.CopyFS(image, os.DirFS(d.dir)))
 				newest, err := sound(filepath.Join(image, filepath.Base(file)))
 				switch {
 				case err == nil && newest >= committed:

@@ -21,6 +21,7 @@ import (
 	"holdfast/test/disk/faultfs"
 	"holdfast/test/disk/simdisk"
 	"holdfast/test/loopback"
+	"holdfast/test/timeout"
 )
 
 const (
@@ -139,9 +140,7 @@ func (c *cluster) start(s *server) {
 	}, c.flags...)
 	s.cmd = exec.Command(build(c.t).node, flags...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	if err := start(s.cmd); err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, start(s.cmd))
 	cmd, exited := s.cmd, make(chan struct{})
 	s.exited = exited
 	go func() {
@@ -168,7 +167,7 @@ func (c *cluster) down() {
 			c.t.Error(err)
 		}
 	}
-	if c.t.Failed() {
+	if timeout.Ended(c.t) {
 		c.keep()
 	}
 	for _, s := range c.nodes {
@@ -246,9 +245,7 @@ func (c *cluster) leader() (leads *server, others []*server) {
 	c.t.Helper()
 	await(c.t, recoverWithin, "all nodes serve", c.serves)
 	st, err := c.status(c.nodes[0])
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, err)
 	leads = c.nodes[st.Leader-1]
 	return leads, c.but(leads)
 }

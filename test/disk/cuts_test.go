@@ -12,6 +12,7 @@ import (
 
 	"holdfast/test/disk/faultfs"
 	"holdfast/test/disk/simdisk"
+	"holdfast/test/timeout"
 )
 
 const (
@@ -139,9 +140,7 @@ func TestFirstSnapshot(t *testing.T) {
 		})
 	}
 	loss, err := c.powerCut(faultfs.Freezing{}, faultfs.Cutting{Tear: simdisk.TearAll}, c.nodes...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	if how, err := s.verdict(); err != nil {
 		t.Errorf("%s: %v", how, err)
 	}
@@ -174,9 +173,7 @@ func TestLyingDisksAreReported(t *testing.T) {
 			}
 			loss, err := c.powerCut(faultfs.Freezing{}, faultfs.Cutting{Seed: seed + i, Tear: simdisk.TearHalf},
 				c.nodes...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			timeout.Check(t, err)
 			how, err := s.verdict()
 			if err == nil {
 				t.Fatalf("seed %d: acknowledged %+v, lost %+v, and nothing was noticed", seed+i, s.l.tally(), loss)

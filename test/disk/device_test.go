@@ -16,6 +16,7 @@ import (
 
 	"holdfast/test/disk/faultfs"
 	"holdfast/test/disk/simdisk"
+	"holdfast/test/timeout"
 )
 
 // callTimeout bounds a request to a disk. A disk answers at once, except for the bound of a freeze.
@@ -34,27 +35,17 @@ func newDevice(t *testing.T) *device {
 	faultfs.Need(t)
 	program := build(t).faultd
 	base, err := os.MkdirTemp("", "holdfast-disk-") //nolint:usetesting // short enough for a socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	d := &device{t: t, dir: filepath.Join(base, "mnt")}
-	if err = os.Mkdir(d.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, os.Mkdir(d.dir, 0o700))
 	socket := filepath.Join(base, "socket")
 	cmd := exec.Command(program, d.dir, socket)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err = cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
+	timeout.Check(t, cmd.Start())
 	t.Cleanup(func() {
 		stdin.Close() // the process unmounts and ends
 		if end := bounded(callTimeout, "the end of faultd", cmd.Wait); end != nil {
@@ -85,9 +76,7 @@ func (d *device) set(f faultfs.Faults) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	if err := d.Set(ctx, f); err != nil {
-		d.t.Fatal(err)
-	}
+	timeout.Check(d.t, d.Set(ctx, f))
 }
 
 func (d *device) counts() faultfs.Counts {
@@ -95,9 +84,7 @@ func (d *device) counts() faultfs.Counts {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	c, err := d.Stats(ctx)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	timeout.Check(d.t, err)
 	return c
 }
 

@@ -14,6 +14,7 @@ import (
 	"holdfast/client"
 	"holdfast/session"
 	"holdfast/test/disk/faultfs"
+	"holdfast/test/timeout"
 )
 
 // trial is a cluster at work. The disk of one node, the victim, gets a fault.
@@ -59,9 +60,7 @@ func (t *trial) carryOn() {
 func (t *trial) opens() {
 	t.t.Helper()
 	x, err := client.New(client.Config{Endpoints: []string{t.others[0].clients, t.others[1].clients}})
-	if err != nil {
-		t.t.Fatal(err)
-	}
+	timeout.Check(t.t, err)
 	defer x.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), leaderWithin)
 	defer cancel()
@@ -201,12 +200,8 @@ func TestPowerCutOfHungDisk(t *testing.T) {
 			return t.victim.disk.counts().Holding > 0, ""
 		})
 		loss, err := t.powerCut(faultfs.Freezing{}, faultfs.Cutting{Seed: 1}, t.victim)
-		if err != nil {
-			t.t.Fatal(err)
-		}
-		if err = t.corrupt(t.victim); err != nil {
-			t.t.Fatal(err)
-		}
+		timeout.Check(t.t, err)
+		timeout.Check(t.t, t.corrupt(t.victim))
 		t.t.Logf("not fsynced: %+v", loss)
 		t.carryOn()
 		t.victim.disk.set(faultfs.Faults{})

@@ -12,6 +12,7 @@ import (
 
 	"holdfast/test/disk/faultfs"
 	"holdfast/test/disk/simdisk"
+	"holdfast/test/timeout"
 )
 
 func nothing() error { return nil }
@@ -20,18 +21,12 @@ func nothing() error { return nil }
 func TestFiles(t *testing.T) {
 	dir := newDevice(t).dir
 	name := filepath.Join(dir, "d", "f")
-	if err := os.Mkdir(filepath.Join(dir, "d"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte("content, longer"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
+	timeout.Check(t, os.WriteFile(name, []byte("content, longer"), 0o600))
 	if err := os.WriteFile(name, []byte("content"), 0o600); err != nil { // O_TRUNC
 		t.Fatal(err)
 	}
-	if err := os.Rename(name, filepath.Join(dir, "g")); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, os.Rename(name, filepath.Join(dir, "g")))
 	if b, err := os.ReadFile(filepath.Join(dir, "g")); string(b) != "content" {
 		t.Errorf("got %q, %v", b, err)
 	}
@@ -51,9 +46,7 @@ func TestFiles(t *testing.T) {
 func TestFaults(t *testing.T) {
 	d := newDevice(t)
 	file, err := os.Create(filepath.Join(d.dir, "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	defer file.Close()
 	if _, err = file.WriteAt(make([]byte, 4096), 0); err != nil {
 		t.Fatal(err)
@@ -103,15 +96,11 @@ func TestCacheForgets(t *testing.T) {
 	d := newDevice(t)
 	name := filepath.Join(d.dir, "f")
 	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	if _, err = file.WriteString("kept"); err != nil {
 		t.Fatal(err)
 	}
-	if err = file.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, file.Sync())
 	if _, err = file.WriteAt([]byte("lost"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -132,14 +121,10 @@ func TestCacheForgets(t *testing.T) {
 func mapped(t *testing.T, name string) string {
 	t.Helper()
 	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	defer file.Close()
 	b, err := syscall.Mmap(int(file.Fd()), 0, 4, syscall.PROT_READ, syscall.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	defer syscall.Munmap(b)
 	return string(b)
 }

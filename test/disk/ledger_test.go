@@ -14,6 +14,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 const (
@@ -84,9 +85,7 @@ func newLedger(c *cluster, seed uint64) *ledger {
 	}
 	for i := range l.clients {
 		x, err := client.New(client.Config{Endpoints: endpoints, MaxBackoff: 200 * time.Millisecond})
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		timeout.Check(c.t, err)
 		l.clients[i] = x
 		c.t.Cleanup(func() { x.Close() })
 	}

@@ -4,7 +4,6 @@ package disk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"holdfast/test/timeout"
 )
 
 // commandTimeout bounds every command.
@@ -56,9 +57,7 @@ func build(t *testing.T) programs {
 		return built.programs
 	}
 	dir, err := os.MkdirTemp("", "holdfast-disk-") //nolint:usetesting // all tests share it
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "holdfast/cmd/node", "holdfast/test/disk/faultd")
@@ -106,9 +105,7 @@ func number(t *testing.T, name string, otherwise int) int {
 // within fails a test whose step hangs: a program on a hung disk hangs, too.
 func within(t *testing.T, d time.Duration, what string, step func() error) {
 	t.Helper()
-	if err := bounded(d, what, step); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, bounded(d, what, step))
 }
 
 func bounded(d time.Duration, what string, step func() error) error {
@@ -120,7 +117,7 @@ func bounded(d time.Duration, what string, step func() error) error {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return errors.New(what + " hangs")
+		return fmt.Errorf("%s hangs: %w", what, context.DeadlineExceeded)
 	}
 }
 
@@ -128,9 +125,7 @@ func bounded(d time.Duration, what string, step func() error) error {
 func await(t *testing.T, d time.Duration, what string, ok func() (bool, string)) time.Duration {
 	t.Helper()
 	took, err := eventually(d, what, ok)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	return took
 }
 
@@ -142,7 +137,7 @@ func eventually(d time.Duration, what string, ok func() (bool, string)) (time.Du
 		case done:
 			return took, nil
 		case took > d:
-			return took, fmt.Errorf("%s: not within %v; last: %s", what, d, got)
+			return took, fmt.Errorf("%s: %w of %v; last: %s", what, context.DeadlineExceeded, d, got)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 const (
@@ -29,9 +30,7 @@ func small(t *testing.T) func(d *device) {
 	t.Helper()
 	return func(d *device) {
 		data := filepath.Join(d.dir, "data")
-		if err := os.Mkdir(data, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, os.Mkdir(data, 0o700))
 		if err := syscall.Mount("tmpfs", data, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", smallDisk)); err != nil {
 			t.Fatalf("mounting a small disk: %v", err)
 		}
@@ -47,9 +46,7 @@ func small(t *testing.T) func(d *device) {
 func (s *server) used(t *testing.T) float64 {
 	t.Helper()
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(filepath.Join(s.disk.dir, "data"), &fs); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, syscall.Statfs(filepath.Join(s.disk.dir, "data"), &fs))
 	return float64(fs.Blocks-fs.Bfree) / float64(fs.Blocks)
 }
 
@@ -62,18 +59,14 @@ func TestSmallDisk(t *testing.T) {
 		flags: []string{"--snapshot-threshold", "1000000", "--snapshot-interval", "1h"},
 	})
 	for _, s := range c.nodes {
-		if err := os.WriteFile(filepath.Join(s.disk.dir, "data", "ballast"), make([]byte, ballast), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, os.WriteFile(filepath.Join(s.disk.dir, "data", "ballast"), make([]byte, ballast), 0o600))
 	}
 	var endpoints []string
 	for _, s := range c.nodes {
 		endpoints = append(endpoints, s.clients)
 	}
 	x, err := client.New(client.Config{Endpoints: endpoints})
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	defer x.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
@@ -83,13 +76,9 @@ func TestSmallDisk(t *testing.T) {
 		return x.Open(short, client.SessionOptions{Timeout: 5 * time.Second})
 	}
 	writes, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	closes, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	refused := func(doing string, err error) {
 		t.Helper()
 		if limit, ok := errors.AsType[*session.LimitError](err); !ok || limit.Name != "disk_limit" {

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 // minTimeout is the smallest timeout of a cluster with the default tick: its sessions show trouble first.
@@ -27,9 +28,7 @@ func TestSteady(t *testing.T) {
 	}
 	leader := c.awaitServing(10*time.Second, c.all()...)
 	before, err := c.status(leader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	if before.Global != uint64(len(all)) {
 		t.Errorf("the leader knows %d sessions, want %d", before.Global, len(all))
 	}
@@ -38,9 +37,7 @@ func TestSteady(t *testing.T) {
 	l.noneEnded(all)
 	l.noneLapsed(all)
 	after, err := c.status(leader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	// The leader forgets old requests now and then (O2), including those of former tests in the cluster. Each session
 	// was touched nine times.
 	if wrote := after.CommitIndex - before.CommitIndex; wrote > uint64(len(all))/6 {
@@ -101,9 +98,7 @@ func TestClose(t *testing.T) {
 	a := l.open(l.client(), 1, minTimeout)[0]
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := a.session.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, a.session.Close(ctx))
 	found, err := c.find(a.session.ID(), c.all()...)
 	if err != nil || found.Certificate == nil || found.Certificate.Cause != session.CauseClosed {
 		t.Errorf("after the close: %+v, %v; want a certificate that says closed", found, err)

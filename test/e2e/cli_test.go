@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/test/timeout"
 )
 
 // holdfast runs the command line against all nodes. It returns the output and the exit code.
@@ -64,13 +66,9 @@ func (c *cluster) hold(args ...string) *holder {
 	args = append([]string{"session", "hold", "-o", "json"}, args...)
 	h := &holder{c: c, cmd: c.cli(c.t.Context(), args...)}
 	out, err := h.cmd.StdoutPipe()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, err)
 	h.lines = bufio.NewScanner(out)
-	if err := h.cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, h.cmd.Start())
 	return h
 }
 
@@ -124,9 +122,7 @@ func TestCommandLine(t *testing.T) {
 		out, code := c.holdfast("", "session", "show", left.ID, "-o", "json")
 		return code == 0 && strings.Contains(out, `"expired"`), out
 	})
-	if err := hold.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, hold.cmd.Process.Signal(os.Interrupt))
 	hold.next(func(s shown) bool { return s.Event == "ended" })
 	if err := hold.cmd.Wait(); err != nil {
 		t.Errorf("hold after Ctrl-C: %v, want exit code 0", err)

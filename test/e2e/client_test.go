@@ -16,6 +16,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 // TestClientPaused stops a client's process, first for less than its session's timeout and then for longer. After the
@@ -27,9 +28,7 @@ func TestClientPaused(t *testing.T) {
 	held := h.next(func(s shown) bool { return s.ID != "" })
 	h.next(func(s shown) bool { return s.Event == "connected" })
 	id, err := session.ParseID(held.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 
 	h.stop()
 	time.Sleep(minTimeout / 4)
@@ -65,9 +64,7 @@ func TestClientPaused(t *testing.T) {
 
 func (h *holder) signal(s os.Signal) {
 	h.c.t.Helper()
-	if err := h.cmd.Process.Signal(s); err != nil {
-		h.c.t.Fatal(err)
-	}
+	timeout.Check(h.c.t, h.cmd.Process.Signal(s))
 }
 
 // stop freezes the process, and checks that it did.

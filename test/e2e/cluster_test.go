@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holdfast/client"
+	"holdfast/test/timeout"
 )
 
 // cluster is one compose project of containers.
@@ -90,11 +91,11 @@ func planned(t *testing.T, nodes int, files ...string) *cluster {
 // giveBack returns the cluster for other tests, or removes it if this test failed.
 func (c *cluster) giveBack() {
 	for _, n := range c.all() {
-		if got := c.state(n); got != "running" {
+		if got := c.state(n); got != "running" && !timeout.Ended(c.t) {
 			c.t.Errorf("node %d is %s after the test, want running", n, got)
 		}
 	}
-	if c.t.Failed() {
+	if timeout.Ended(c.t) {
 		c.down()
 		return
 	}
@@ -103,7 +104,7 @@ func (c *cluster) giveBack() {
 
 // down removes the cluster. A failed test keeps the nodes' logs.
 func (c *cluster) down() {
-	if c.t.Failed() {
+	if timeout.Ended(c.t) {
 		c.keepLogs()
 	}
 	if err := c.remove(); err != nil {
@@ -198,15 +199,5 @@ func allFree(prefix int) bool {
 // await polls until ok reports true. If that takes longer than d, it fails the test with ok's last text.
 func (c *cluster) await(d time.Duration, what string, ok func() (bool, string)) {
 	c.t.Helper()
-	deadline := time.Now().Add(d)
-	for {
-		done, got := ok()
-		if done {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: not within %v; last: %s", what, d, got)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	timeout.Until(c.t, d, 50*time.Millisecond, what, ok)
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"holdfast/test/timeout"
 )
 
 // disk runs a command of the packet cutter's image on node n's volume.
@@ -31,9 +33,7 @@ func (c *cluster) restarts(n int) int {
 	c.t.Helper()
 	text := must(c.t, "docker", "inspect", "-f", "{{.RestartCount}}", c.container(n))
 	count, err := strconv.Atoi(text)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, err)
 	return count
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/test/timeout"
 )
 
 // commandTimeout bounds every command, so that a hung docker fails a test and not the build.
@@ -37,9 +39,7 @@ func command(env []string, args ...string) (string, error) {
 func must(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := command(nil, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	return out
 }
 

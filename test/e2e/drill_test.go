@@ -16,6 +16,7 @@ import (
 	"holdfast/client"
 	"holdfast/session"
 	"holdfast/test/page"
+	"holdfast/test/timeout"
 	"holdfast/tree"
 )
 
@@ -37,14 +38,10 @@ func newDrill(t *testing.T, c *cluster) *drill {
 	t.Helper()
 	d := &drill{t: t, c: c, dir: t.TempDir(), page: page.Open(t)}
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	tools := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\nexec %s -C %s \"$@\"\n", must(t, "sh", "-c", "command -v make"), root)
-	if err := os.WriteFile(filepath.Join(tools, "make"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, os.WriteFile(filepath.Join(tools, "make"), []byte(script), 0o700))
 	d.env = []string{
 		"PATH=" + tools + ":" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH"),
 		"HOLDFAST_ENDPOINTS=" + strings.Join(c.endpoints(c.all()...), ","),
@@ -117,9 +114,7 @@ func hold(t *testing.T, c *cluster, name string) *former {
 		}
 	}
 	e, err := of.Get(ctx, f.name+"-kept")
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	f.created = e.Stat
 	return f
 }
@@ -129,9 +124,7 @@ func hold(t *testing.T, c *cluster, name string) *former {
 func (f *former) restored(c *cluster) {
 	f.t.Helper()
 	n, err := client.New(c.config(c.all()...))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	timeout.Check(f.t, err)
 	defer n.Close()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 2*healWithin)
 	defer cancel()
@@ -144,9 +137,7 @@ func (f *former) restored(c *cluster) {
 		return errors.Is(there, &tree.RefusedError{Code: tree.NoNode}), fmt.Sprint(there)
 	})
 	s, err := n.Open(ctx, client.SessionOptions{Timeout: minTimeout})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	timeout.Check(f.t, err)
 	if s.ID().MS() <= f.session.ID().MS() {
 		f.t.Errorf("session %v in the new cluster, %v in the former one", s.ID(), f.session.ID())
 	}
@@ -210,9 +201,7 @@ func (p *processes) begin(from, cluster string) (began time.Time) {
 	p.c.t.Helper()
 	began = time.Now()
 	for _, n := range p.c.all() {
-		if err := errors.Join(os.RemoveAll(p.data(n)), os.Rename(filepath.Join(from, fmt.Sprint(n)), p.data(n))); err != nil {
-			p.c.t.Fatal(err)
-		}
+		timeout.Check(p.c.t, errors.Join(os.RemoveAll(p.data(n)), os.Rename(filepath.Join(from, fmt.Sprint(n)), p.data(n))))
 		p.start(n, "--cluster-id", cluster)
 	}
 	p.c.awaitServing(healWithin, p.c.all()...)
@@ -232,7 +221,7 @@ func TestBackupDrillInContainers(t *testing.T) {
 	d := newDrill(t, c)
 	d.hasPrograms()
 	t.Cleanup(func() {
-		if t.Failed() {
+		if timeout.Ended(t) {
 			c.keepLogs()
 		}
 		d.runs("make down DATA=remove", "")
@@ -264,9 +253,7 @@ func TestBackupDrillInContainers(t *testing.T) {
 func (f *former) restoredAgain(c *cluster) {
 	f.t.Helper()
 	n, err := client.New(c.config(c.all()...))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	timeout.Check(f.t, err)
 	defer n.Close()
 	ctx, cancel := context.WithTimeout(f.t.Context(), healWithin)
 	defer cancel()

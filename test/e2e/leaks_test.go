@@ -20,6 +20,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	logv1 "holdfast/proto/holdfast/log/v1"
+
+	"holdfast/test/timeout"
 )
 
 // leaks returns a line for each secret that is in something that is shown, and for all that shows nothing: a test that
@@ -73,9 +75,7 @@ func clusterKey(t *testing.T, state []byte) string {
 		t.Fatal(err)
 	}
 	record := &logv1.Record{}
-	if err = proto.Unmarshal(message[4:], record); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, proto.Unmarshal(message[4:], record))
 	key := record.GetHeader().GetClusterKey()
 	if len(key) != 32 {
 		t.Fatalf("the cluster's key has %d bytes, want 32", len(key))
@@ -87,9 +87,7 @@ func clusterKey(t *testing.T, state []byte) string {
 func (k *keeper) altered(file, text, by string) string {
 	k.t.Helper()
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	timeout.Check(k.t, err)
 	to, path := k.t.TempDir(), filepath.Join(root, file)
 	source, err := os.ReadFile(path)
 	if err != nil || strings.Count(string(source), text) != 1 {
@@ -97,15 +95,11 @@ func (k *keeper) altered(file, text, by string) string {
 	}
 	changed, overlay := filepath.Join(to, "changed.go"), filepath.Join(to, "overlay.json")
 	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	timeout.Check(k.t, err)
 	for name, content := range map[string]string{
 		changed: strings.Replace(string(source), text, by, 1), overlay: string(replaced),
 	} {
-		if err = os.WriteFile(name, []byte(content), 0o600); err != nil {
-			k.t.Fatal(err)
-		}
+		timeout.Check(k.t, os.WriteFile(name, []byte(content), 0o600))
 	}
 	must(k.t, "go", "build", "-C", root, "-overlay", overlay, "-o", to+string(filepath.Separator), "./cmd/node")
 	return filepath.Join(to, "node")
@@ -115,8 +109,6 @@ func (k *keeper) altered(file, text, by string) string {
 func title(t *testing.T, pid int) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	return strings.ReplaceAll(string(text), "\x00", " ")
 }

@@ -12,6 +12,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 const (
@@ -70,9 +71,7 @@ func (c *cluster) newLedger() *ledger {
 func (l *ledger) client() *client.Client {
 	l.c.t.Helper()
 	x, err := client.New(l.c.config(l.c.all()...))
-	if err != nil {
-		l.c.t.Fatal(err)
-	}
+	timeout.Check(l.c.t, err)
 	l.clients = append(l.clients, x)
 	return x
 }
@@ -94,9 +93,7 @@ func (l *ledger) clientWith(n, count int, o client.SessionOptions) (*client.Clie
 			return x, append(first, l.openAll(x, count-1, o)...)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		if err := first[0].session.Close(ctx); err != nil {
-			l.c.t.Fatal(err)
-		}
+		timeout.Check(l.c.t, first[0].session.Close(ctx))
 		cancel()
 		l.forget(first[0])
 		x.Close()
@@ -134,9 +131,7 @@ func (l *ledger) openAll(x *client.Client, count int, o client.SessionOptions) [
 		}
 		opened[i] = l.hold(s)
 	})
-	if err := errors.Join(errs...); err != nil {
-		l.c.t.Fatal(err)
-	}
+	timeout.Check(l.c.t, errors.Join(errs...))
 	return opened
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 // localTimeout is the timeout of local sessions: longer than an election takes.
@@ -106,9 +107,7 @@ func (l *ledger) upgrade(accounts []*account) {
 	defer cancel()
 	errs := make([]error, len(accounts))
 	each(len(accounts), openers, func(i int) { errs[i] = accounts[i].session.Upgrade(ctx) })
-	if err := errors.Join(errs...); err != nil {
-		l.c.t.Fatal(err)
-	}
+	timeout.Check(l.c.t, errors.Join(errs...))
 	for _, a := range accounts {
 		if a.session.Local() {
 			l.c.t.Errorf("session %s is local after its upgrade", a.session.ID())

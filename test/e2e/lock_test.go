@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"holdfast/fence"
+	"holdfast/test/timeout"
 )
 
 // competition is processes of "holdfast lock" that want the same lock, and what their workers note.
@@ -30,9 +31,7 @@ type competition struct {
 func (c *cluster) competition(lock string) *competition {
 	c.t.Helper()
 	dir, err := os.MkdirTemp("", "holdfast-lock-")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, err)
 	t := c.t
 	t.Cleanup(func() { // the kernel kills workers a moment after the command that ran them: until then they write
 		var left error
@@ -49,9 +48,7 @@ func (c *cluster) competition(lock string) *competition {
 // command returns a process that runs a worker under the lock. It ends with the test.
 func (x *competition) command(job, death string) *exec.Cmd {
 	self, err := os.Executable()
-	if err != nil {
-		x.c.t.Fatal(err)
-	}
+	timeout.Check(x.c.t, err)
 	cmd := x.c.cli(x.c.t.Context(), "lock", x.lock, "--timeout", minTimeout.String(), "--", self)
 	cmd.Env = append(cmd.Env, workerVar+"="+job, recordVar+"="+x.dir, deathVar+"="+death)
 	cmd.Stderr = os.Stderr
@@ -62,9 +59,7 @@ func (x *competition) command(job, death string) *exec.Cmd {
 func (x *competition) start(job string) *exec.Cmd {
 	x.c.t.Helper()
 	cmd := x.command(job, "")
-	if err := cmd.Start(); err != nil {
-		x.c.t.Fatal(err)
-	}
+	timeout.Check(x.c.t, cmd.Start())
 	return cmd
 }
 
@@ -245,23 +240,15 @@ func TestLockHolderStops(t *testing.T) {
 	former := x.start("steady")
 	old := x.first("wrote", 0)
 	x.start("steady")
-	if err := former.Process.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, former.Process.Signal(syscall.SIGUSR1))
 	x.first("stops", 0)
-	if err := former.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, former.Process.Signal(syscall.SIGSTOP))
 	present := x.first("wrote", old.token)
-	if err := syscall.Kill(old.pid, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, syscall.Kill(old.pid, syscall.SIGCONT))
 	if late := x.first("refused", 0); late.pid != old.pid {
 		t.Errorf("the resource has refused %+v, want the former holder %+v", late, old)
 	}
-	if err := former.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, former.Process.Signal(syscall.SIGCONT))
 	wantKilled(t, former, old)
 	if err := judge(x.record()); err != nil {
 		t.Error(err)

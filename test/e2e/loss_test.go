@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 // TestLoss kills nodes at once, for longer than a session's timeout: as many as a cluster can lose, and one more. A
@@ -96,9 +97,7 @@ func TestKillAll(t *testing.T) {
 	dead := l.open(l.client(), 1, minTimeout)[0]
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := dead.session.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, dead.session.Close(ctx))
 
 	c.kill(c.all()...)
 	time.Sleep(minTimeout + 2*time.Second)

@@ -13,6 +13,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/client/recipes"
+	"holdfast/test/timeout"
 	"holdfast/tree"
 )
 
@@ -239,9 +240,7 @@ func (m *changing) populate() (all []*account, stop func() []string) {
 			continue
 		}
 		hold, err := recipes.NewMutex(a.session, m.lock(len(m.holds))).TryLock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		m.holds = append(m.holds, hold)
 		m.follow(a)
 	}
@@ -358,9 +357,7 @@ func (m *changing) judge(all []*account, made []string) {
 	}
 	there := make(map[string]bool)
 	for e, err := range rival.Tree().List(ctx, "/held", client.Listing{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		there[e.Name] = true
 	}
 	for _, a := range all {
@@ -377,13 +374,9 @@ func (m *changing) judge(all []*account, made []string) {
 func (m *changing) rival(ctx context.Context) *client.Session {
 	m.c.t.Helper()
 	x, err := client.New(m.c.config(m.members...))
-	if err != nil {
-		m.c.t.Fatal(err)
-	}
+	timeout.Check(m.c.t, err)
 	m.l.clients = append(m.l.clients, x)
 	s, err := x.Open(ctx, client.SessionOptions{Timeout: membersTimeout})
-	if err != nil {
-		m.c.t.Fatal(err)
-	}
+	timeout.Check(m.c.t, err)
 	return m.l.hold(s).session
 }

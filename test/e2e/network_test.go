@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"holdfast/test/timeout"
 )
 
 // TestPartition drops packets around one node, in each way in which a network or a firewall may. Clients reach all
@@ -119,9 +121,7 @@ func TestClientsCutOff(t *testing.T) {
 			}
 			moving, staying := l.settled(10, 2*minTimeout, victim), l.settled(10, 2*minTimeout, c.but(victim)...)
 			before, err := c.status(victim)
-			if err != nil {
-				t.Fatal(err)
-			}
+			timeout.Check(t, err)
 			since := time.Now()
 			cut := c.cutClients(victim, p.flags...)
 			l.awaitOwners(moveWithin, moving, c.but(victim)...)
@@ -162,9 +162,7 @@ func TestPeerPorts(t *testing.T) {
 	cut.add(next, c.but(next), port(peerPort))
 	since := time.Now()
 	before, err := c.status(leader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	c.await(moveWithin, "leadership is handed over", func() (bool, string) {
 		s, err := c.status(leader)
 		return err == nil && s.Term > before.Term, fmt.Sprintf("%+v %v", s, err)

@@ -11,23 +11,21 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"holdfast/test/timeout"
 )
 
 // hasPrograms gives the person a directory bin with the programs, which "make build" has made.
 func (d *drill) hasPrograms() {
 	d.t.Helper()
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	timeout.Check(d.t, err)
 	err = errors.Join(os.MkdirAll(filepath.Join(d.dir, "bin", "data"), 0o700),
 		os.Symlink(filepath.Join(root, "deploy"), filepath.Join(d.dir, "deploy")))
 	for _, program := range []string{"node", "holdfast"} {
 		err = errors.Join(err, os.Symlink(filepath.Join(root, "bin", program), filepath.Join(d.dir, "bin", program)))
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	timeout.Check(d.t, err)
 }
 
 // network breaks the network of containers. The session that began at node 1 is served by another node then.
@@ -140,9 +138,7 @@ func (d *drill) tokens() {
 	err := errors.Join(
 		os.WriteFile(file, []byte("tokens:\n"+lines[0][1]+"\n"+lines[1][1]+"\n"), 0o600),
 		os.WriteFile(filepath.Join(d.dir, "token"), []byte(secrets[1][1]), 0o600))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	timeout.Check(d.t, err)
 	if out = d.says("holdfast auth token show FILE", "", "FILE", "auth.yaml"); !strings.Contains(out, "operator") {
 		d.t.Errorf("auth token show:\n%s", out)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/test/timeout"
 )
 
 // TestPageOnProcesses types the commands in the text of docs/operations.md: looks at a cluster and its sessions, ends
@@ -65,9 +67,7 @@ func (d *drill) sessions() {
 	for _, label := range []string{"service=web", "service=web", "service=db"} {
 		var s shown
 		out := d.runs("holdfast session open --timeout 60s -o json --label "+label, "")
-		if err := json.Unmarshal([]byte(out), &s); err != nil {
-			d.t.Fatal(err)
-		}
+		timeout.Check(d.t, json.Unmarshal([]byte(out), &s))
 		ids = append(ids, s.ID)
 	}
 	at := d.c.address(2)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"holdfast/test/timeout"
 )
 
 // Ports of a node, as in deploy/compose.yaml.
@@ -89,13 +91,9 @@ func (p *partition) heal() {
 	sum := 0
 	for _, cut := range p.cuts {
 		out, err := cutter(cut.at, "counter")
-		if err != nil {
-			p.c.t.Fatal(err)
-		}
+		timeout.Check(p.c.t, err)
 		ways, addresses, err := counted(out)
-		if err != nil {
-			p.c.t.Fatal(err)
-		}
+		timeout.Check(p.c.t, err)
 		for way, n := range ways {
 			sum += n
 			if n == 0 {

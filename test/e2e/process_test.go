@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"holdfast/test/timeout"
 )
 
 // nodeProgram and holdfastProgram are the programs that "make build" builds.
@@ -74,14 +76,10 @@ func (p *processes) start(n int, flags ...string) {
 func (p *processes) startProgram(n int, program string, flags ...string) {
 	p.c.t.Helper()
 	log, err := os.OpenFile(p.data(n)+".log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		p.c.t.Fatal(err)
-	}
+	timeout.Check(p.c.t, err)
 	defer log.Close()
 	info, err := log.Stat()
-	if err != nil {
-		p.c.t.Fatal(err)
-	}
+	timeout.Check(p.c.t, err)
 	one := &process{began: info.Size(), ended: make(chan struct{})}
 	one.cmd = exec.Command(program, append([]string{
 		"run", "--node", fmt.Sprint(n), "--peers", p.peers, "--data-dir", p.data(n), "--client-listen", p.at(n, 0),
@@ -90,9 +88,7 @@ func (p *processes) startProgram(n int, program string, flags ...string) {
 	}, flags...)...)
 	one.cmd.Stdout, one.cmd.Stderr = log, log
 	one.cmd.Env = append(os.Environ(), p.env...)
-	if err := one.cmd.Start(); err != nil {
-		p.c.t.Fatal(err)
-	}
+	timeout.Check(p.c.t, one.cmd.Start())
 	go func() { one.err = one.cmd.Wait(); close(one.ended) }()
 	p.newest[n] = one
 }
@@ -136,9 +132,7 @@ func (p *processes) log(n int) string {
 func (p *processes) healthy(n int) bool {
 	request, err := http.NewRequestWithContext(p.c.t.Context(), http.MethodGet, "http://"+p.at(n, 3)+"/healthz",
 		http.NoBody)
-	if err != nil {
-		p.c.t.Fatal(err)
-	}
+	timeout.Check(p.c.t, err)
 	request.Close = true
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -156,7 +150,7 @@ func (p *processes) end() {
 		}
 		<-one.ended
 	}
-	if !p.c.t.Failed() {
+	if !timeout.Ended(p.c.t) {
 		return
 	}
 	for _, n := range p.c.all() {

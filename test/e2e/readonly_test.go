@@ -13,6 +13,7 @@ import (
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/timeout"
 	"holdfast/transport/dial"
 	"holdfast/transport/wire"
 )
@@ -77,9 +78,7 @@ type asker struct {
 func (c *cluster) asks(n int) asker {
 	c.t.Helper()
 	conn, err := dial.Client(c.address(n), dial.Options{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, err)
 	c.t.Cleanup(func() { _ = conn.Close() })
 	return asker{holdfastv1.NewSessionServiceClient(conn)}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"holdfast/test/timeout"
 )
 
 // TestNoSecretOfAProcess looks for bearer tokens, the token of a session, the private key of TLS and the cluster's key
@@ -64,9 +66,7 @@ func newKeeper(t *testing.T) *keeper {
 	key, err := os.ReadFile(k.file("node-1.key"))
 	err = errors.Join(err, os.WriteFile(k.file("token"), []byte(found[1]), 0o600),
 		os.WriteFile(k.file("auth.yaml"), []byte("tokens:\n"+found[2]+"\n"), 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	k.secrets = map[string]string{"the bearer token": found[1], "the key of TLS": strings.Split(string(key), "\n")[1]}
 	return k
 }
@@ -114,9 +114,7 @@ func (k *keeper) looks() {
 	ctx, cancel := context.WithCancel(k.t.Context())
 	defer cancel()
 	watch := k.c.cli(ctx, append([]string{"session", "watch"}, k.as()...)...)
-	if err := watch.Start(); err != nil {
-		k.t.Fatal(err)
-	}
+	timeout.Check(k.t, watch.Start())
 	k.shown["the title of a client"] = title(k.t, watch.Process.Pid)
 	cancel()
 	_ = watch.Wait() // it was killed
@@ -150,9 +148,7 @@ func (k *keeper) snapshots() {
 // quit ends the node with SIGQUIT, and checks that it showed the stacks of all goroutines.
 func (k *keeper) quit() {
 	k.t.Helper()
-	if err := k.newest[1].cmd.Process.Signal(syscall.SIGQUIT); err != nil {
-		k.t.Fatal(err)
-	}
+	timeout.Check(k.t, k.newest[1].cmd.Process.Signal(syscall.SIGQUIT))
 	k.shown["the log"] = k.crashed("SIGQUIT")
 }
 
@@ -162,9 +158,7 @@ func (k *keeper) panics(why string, args ...string) string {
 	ctx, cancel := context.WithCancel(k.t.Context())
 	defer cancel()
 	asks := k.c.cli(ctx, append(args, k.as()...)...)
-	if err := asks.Start(); err != nil {
-		k.t.Fatal(err)
-	}
+	timeout.Check(k.t, asks.Start())
 	defer func() { cancel(); _ = asks.Wait() }() // it was killed
 	return k.crashed(why)
 }

@@ -18,6 +18,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 // loadWithin bounds the time until a node uses changed files of TLS, or of roles, on a busy machine.
@@ -70,18 +71,14 @@ func (s *secured) deploy(nodes ...int) {
 func (c *cluster) asCaller(of *client.TLS) *tls.Config {
 	c.t.Helper()
 	pem, err := os.ReadFile(of.CACert)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, err)
 	t := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS13}
 	if !t.RootCAs.AppendCertsFromPEM(pem) {
 		c.t.Fatalf("%s has no certificate", of.CACert)
 	}
 	if of.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(of.Cert, of.Key)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		timeout.Check(c.t, err)
 		t.Certificates = []tls.Certificate{pair}
 	}
 	return t
@@ -138,9 +135,7 @@ func (s *secured) refusals() {
 		cfg := s.config(s.all()...)
 		cfg.TLS = call.as
 		x, err := client.New(cfg)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		timeout.Check(s.t, err)
 		ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
 		_, err = x.List(ctx, client.ListOptions{})
 		cancel()
@@ -178,13 +173,9 @@ func (s *secured) hostile() {
 func (s *secured) rejects(address string, c *tls.Config) {
 	s.t.Helper()
 	conn, err := net.DialTimeout("tcp", address, 10*time.Second)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	timeout.Check(s.t, err)
 	defer conn.Close()
-	if err = conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		s.t.Fatal(err)
-	}
+	timeout.Check(s.t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	said := io.ReadWriter(conn)
 	if c != nil {
 		said = tls.Client(conn, c)
@@ -211,9 +202,7 @@ func (s *secured) renew() {
 	for i, n := range s.all() {
 		before[i] = s.serial(n)
 		for _, file := range []string{".pem", ".key"} {
-			if err := os.Remove(filepath.Join(s.dir, fmt.Sprintf("node-%d%s", n, file))); err != nil {
-				s.t.Fatal(err)
-			}
+			timeout.Check(s.t, os.Remove(filepath.Join(s.dir, fmt.Sprintf("node-%d%s", n, file))))
 		}
 	}
 	s.certificates()
@@ -232,9 +221,7 @@ func (s *secured) serial(n int) string {
 	c := s.asCaller(s.as("admin-me"))
 	c.NextProtos = []string{"h2"}
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", s.address(n), c)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	timeout.Check(s.t, err)
 	defer conn.Close()
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
@@ -257,17 +244,13 @@ func (s *secured) token() {
 	if err != nil || token == "" || line == "" {
 		s.t.Fatalf("token %q, line %q of\n%s: %v", token, line, out, err)
 	}
-	if err = os.WriteFile(file, fmt.Appendf(roles, "tokens:\n%s\n", line), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	timeout.Check(s.t, os.WriteFile(file, fmt.Appendf(roles, "tokens:\n%s\n", line), 0o600))
 	s.certificates()
 	for _, n := range s.all() {
 		cfg := s.config(n)
 		cfg.TLS, cfg.Token = s.as(""), client.StaticToken(token)
 		x, err := client.New(cfg)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		timeout.Check(s.t, err)
 		defer x.Close()
 		s.await(loadWithin, fmt.Sprintf("node %d knows the new token", n), func() (bool, string) {
 			ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
@@ -299,9 +282,7 @@ func TestFromPlainToTLS(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), healWithin)
 	defer cancel()
 	for _, a := range plain {
-		if err := a.session.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, a.session.Close(ctx))
 		l.forget(a)
 	}
 	s.rolls("require")

@@ -14,15 +14,14 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 // watcher returns a client of nodes for status requests. It holds no sessions.
 func (c *cluster) watcher(nodes ...int) *client.Client {
 	c.t.Helper()
 	w, err := client.New(c.config(nodes...))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, err)
 	c.t.Cleanup(func() { w.Close() })
 	return w
 }
@@ -138,22 +137,16 @@ func (c *cluster) metric(n int, name string) float64 {
 	}
 	address := fmt.Sprintf("%s://127.0.0.1:%d%d3/metrics", scheme, c.ports, n)
 	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, address, http.NoBody)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, err)
 	request.Close = true // a kept connection may lead to a node that was killed since
 	response, err := caller.Do(request)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, err)
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
 		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
 			value, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				c.t.Fatal(err)
-			}
+			timeout.Check(c.t, err)
 			return value
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 // stubborn is a client that touches its session through one node whatever happens, and never moves.
@@ -36,9 +37,7 @@ func (c *cluster) stubborn(n int) *stubborn {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	held, err := holder.Open(ctx, client.SessionOptions{Timeout: minTimeout})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	timeout.Check(c.t, err)
 	holder.Close() // the session stays attached to the node
 	if int(held.Owner()) != n {
 		c.t.Fatalf("session %s is owned by node %d, want %d", held.ID(), held.Owner(), n)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holdfast/client"
+	"holdfast/test/timeout"
 	"holdfast/tree"
 )
 
@@ -19,9 +20,7 @@ func (w *wood) judge() {
 	t.Helper()
 	w.c.awaitServing(2*healWithin, w.c.all()...) // with the same digest
 	names, err := w.services()
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	for i, one := range w.workers {
 		lives := i >= 20
 		if there := slices.Contains(names, one.name()); there != lives {
@@ -54,13 +53,9 @@ func (w *wood) judgeCounters() {
 	total := 0
 	for n := range counters {
 		now, err := reads.Get(ctx, fmt.Sprintf("/counters/%d", n))
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		value, err := strconv.Atoi(string(now.Data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		added, unknown := 0, 0
 		for _, one := range w.workers {
 			added, unknown = added+one.added[n], unknown+one.unknown[n]

@@ -15,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"holdfast/test/timeout"
 )
 
 // browser is a tab of a headless browser. It notes what a page must not do: write errors to the console, and ask other
@@ -121,9 +123,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, waitBound)
 	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		b.t.Fatal(err)
-	}
+	timeout.Check(b.t, chromedp.Do(ctx, steps...))
 }
 
 // value returns what an expression of JavaScript comes to.
@@ -133,7 +133,7 @@ func value[T any](b *browser, expression string) T {
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 	if err != nil {
-		b.t.Fatalf("%s: %v", expression, err)
+		timeout.Check(b.t, fmt.Errorf("%s: %w", expression, err))
 	}
 	return v
 }
@@ -154,7 +154,7 @@ func (b *browser) until(expression string) {
 		select {
 		case <-time.After(lookInterval):
 		case <-ctx.Done():
-			b.t.Fatalf("waiting until %s: %v; the page shows:\n%s", expression, err, b.text())
+			timeout.Fatalf(b.t, "waiting until %s: %v; the page shows:\n%s", expression, err, b.text())
 		}
 	}
 }
@@ -177,9 +177,7 @@ func (b *browser) before(script string) {
 	b.t.Helper()
 	_, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument,
 		page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	timeout.Check(b.t, err)
 }
 
 // press clicks the button with a text and waits for the next page.
@@ -217,9 +215,7 @@ func (b *browser) looks(width, height int64, scheme string) {
 	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	timeout.Check(b.t, err)
 }
 
 // picture keeps what the window shows with the test's artifacts.
@@ -228,10 +224,6 @@ func (b *browser) picture(name string) {
 	ctx, cancel := context.WithTimeout(b.ctx, waitBound)
 	defer cancel()
 	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(b.t.ArtifactDir(), name+".png"), png, 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	timeout.Check(b.t, err)
+	timeout.Check(b.t, os.WriteFile(filepath.Join(b.t.ArtifactDir(), name+".png"), png, 0o600))
 }

@@ -19,6 +19,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/loopback"
+	"holdfast/test/timeout"
 )
 
 // cluster is three nodes in this process, with consoles.
@@ -51,9 +52,7 @@ func begin(t testing.TB, change func(c *config.Config)) *cluster {
 	}
 	dir := t.TempDir()
 	log, err := os.Create(filepath.Join(t.ArtifactDir(), "nodes.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	t.Cleanup(func() { log.Close() }) //nolint:errcheck // what is missing at its end helps nobody
 	c.log = log
 	for i, p := range peers {
@@ -74,7 +73,7 @@ func begin(t testing.TB, change func(c *config.Config)) *cluster {
 		select {
 		case <-ready:
 		case <-bound:
-			t.Fatalf("node %d does not serve after %v", i+1, startBound)
+			timeout.Fatalf(t, "node %d does not serve after %v", i+1, startBound)
 		}
 	}
 	return c
@@ -88,9 +87,7 @@ func (c *cluster) run(t testing.TB, cfg config.Config) (ready <-chan struct{}) {
 		Logger:  hclog.New(&hclog.LoggerOptions{Name: fmt.Sprint("n", cfg.Node), Level: hclog.Info, Output: c.log}),
 		Network: r.net, Version: "test", Console: console.ForNode,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
@@ -118,9 +115,7 @@ func (c *cluster) connectAs(t testing.TB, cfg client.Config) *client.Client {
 		cfg.Endpoints = append(cfg.Endpoints, c.configs[i].Listen.Client)
 	}
 	cl, err := client.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	t.Cleanup(func() { cl.Close() }) //nolint:errcheck // the cluster may be gone
 	c.client = cl
 	return cl
@@ -138,9 +133,7 @@ func (c *cluster) url(at int, page string) string {
 func (c *cluster) leader(t testing.TB) int {
 	t.Helper()
 	members, err := c.client.Members(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	for i, m := range members {
 		if m.Leader {
 			return i

@@ -13,6 +13,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/node/config"
+	"holdfast/test/timeout"
 )
 
 // Whatever keeps a page from showing a change at once, it shows the change in the end, though nothing else happens and
@@ -98,9 +99,7 @@ func TestPlotsAreInUTC(t *testing.T) {
 	b.until("window.drawn.length > 0")
 	for _, label := range value[[]string](b, "[...new Set(window.drawn)]") {
 		at, err := time.Parse("3:04pm", label)
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		now := time.Now().UTC()
 		apart := now.Sub(time.Date(now.Year(), now.Month(), now.Day(), at.Hour(), at.Minute(), 0, 0, time.UTC)).Abs()
 		if min(apart, 24*time.Hour-apart) > time.Hour {
@@ -172,26 +171,20 @@ func TestDeathsOfLocalSessions(t *testing.T) {
 	for i := range ends {
 		var err error
 		ends[i], err = c.client.Open(t.Context(), client.SessionOptions{Timeout: 40 * time.Second, Local: i == 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 	}
 	at := int(ends[1].ID().Node()) - 1
 	b := open(t, c.configs[at].Listen.HTTP)
 	b.visit(c.url(at, "deaths?scope=local"))
 	b.shows("No certificate of this part of the list matches")
 	for _, s := range ends {
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, s.Close(t.Context()))
 	}
 	b.shows(ends[1].ID().String())
 	for query, want := range map[string][2]bool{"": {true, false}, "?scope=local": {false, true}} {
 		for _, form := range []string{"csv", "json"} {
 			answer, err := http.Get(c.url(at, "deaths."+form+query))
-			if err != nil {
-				t.Fatal(err)
-			}
+			timeout.Check(t, err)
 			body, err := io.ReadAll(answer.Body)
 			if err != nil || answer.Body.Close() != nil {
 				t.Fatal(err)

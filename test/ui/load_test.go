@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"holdfast/client"
+	"holdfast/test/timeout"
 )
 
 // Ten thousand sessions: pages list and search them without being slow, and follow each other to the end.
@@ -46,9 +47,7 @@ func TestTenThousandSessions(t *testing.T) {
 	next := regexp.MustCompile(`href="/ui/([^"]+)" rel="next"`)
 	for page := "sessions"; page != ""; pages++ {
 		answer, err := http.Get(c.url(0, page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		body, err := io.ReadAll(answer.Body)
 		if err != nil || answer.Body.Close() != nil || answer.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %s, %v", page, answer.Status, err)
@@ -63,9 +62,7 @@ func TestTenThousandSessions(t *testing.T) {
 		t.Errorf("%d pages show %d sessions, want %d", pages, rows, all)
 	}
 	brief, err := cl.Open(ctx, client.SessionOptions{Timeout: 4 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	b.visit(c.url(0, "sessions?order=left"))
 	b.until(fmt.Sprintf(`document.querySelector("tbody th").innerText == %q`, brief.ID()))
 	if rows := value[int](b, `document.querySelectorAll("tbody tr").length`); rows != 100 {

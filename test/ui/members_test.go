@@ -11,6 +11,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/loopback"
+	"holdfast/test/timeout"
 )
 
 // member waits until the leader tells of a member what is wanted; there is false for none.
@@ -29,7 +30,7 @@ func (c *cluster) member(t *testing.T, node session.Node, what string, ok func(m
 		}
 		select {
 		case <-bound:
-			t.Fatalf("node %d is not %s within %v: %+v, %v", node, what, startBound, members, err)
+			timeout.Fatalf(t, "node %d is not %s within %v: %+v, %v", node, what, startBound, members, err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"holdfast/client"
 	"holdfast/client/recipes"
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 // planted is a script as it might stand in anything that a client may write. It must never run.
@@ -56,7 +57,7 @@ func inhabit(t *testing.T, c *cluster) (alive *client.Session, dead session.ID) 
 			break
 		}
 		if time.Since(at) > waitBound {
-			t.Fatalf("no two contenders: %v, %v", page, err)
+			timeout.Fatalf(t, "no two contenders: %v, %v", page, err)
 		}
 	}
 	killed := open(10 * time.Second)

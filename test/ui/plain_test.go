@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/client"
+	"holdfast/test/timeout"
 	"holdfast/tree"
 )
 
@@ -19,9 +20,7 @@ func TestPagesWithoutABrowser(t *testing.T) {
 	c := begin(t, nil)
 	cl, ctx := c.connectAs(t, client.Config{Digests: []string{"owner:secret"}}), t.Context()
 	s, err := cl.Open(ctx, client.SessionOptions{Timeout: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	create := func(path string, o client.CreateOptions) {
 		t.Helper()
 		o.Parents = true
@@ -39,14 +38,10 @@ func TestPagesWithoutABrowser(t *testing.T) {
 	ask := func(page string, header http.Header) (string, *url.URL) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url(0, page), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		r.Header = header
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		defer answer.Body.Close() //nolint:errcheck // it was read
 		body, err := io.ReadAll(answer.Body)
 		if err != nil || answer.StatusCode != http.StatusOK {

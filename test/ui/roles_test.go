@@ -15,6 +15,7 @@ import (
 	"holdfast/client"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/timeout"
 	"holdfast/transport/guard"
 )
 
@@ -29,16 +30,12 @@ func TestRoles(t *testing.T) {
 	} {
 		token := auth.NewToken()
 		line, err := auth.Line(name, token.Digest(), roles, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		tokens[name] = token.Secret()
 		lines += line + "\n"
 	}
 	file := filepath.Join(dir, "auth.yaml")
-	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, os.WriteFile(file, []byte(lines), 0o600))
 	c := begin(t, func(cfg *config.Config) {
 		cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, file
 		cfg.Auth.AuditFile = filepath.Join(dir, fmt.Sprint(cfg.Node, ".log"))
@@ -46,20 +43,14 @@ func TestRoles(t *testing.T) {
 	cl, err := client.New(client.Config{
 		Endpoints: []string{c.configs[0].Listen.Client}, Token: client.StaticToken(tokens["cleo"]), PlainToken: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	defer cl.Close() //nolint:errcheck // the test is over
 	s, err := cl.Open(t.Context(), client.SessionOptions{Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	of := "sessions/" + s.ID().String()
 	ask := func(who, method, page string, form url.Values, origin string) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), method, c.url(0, page), strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		if who != "" {
 			r.SetBasicAuth("whoever", tokens[who])
 		}
@@ -69,14 +60,10 @@ func TestRoles(t *testing.T) {
 			r.Header.Set("Sec-Fetch-Site", "cross-site")
 		}
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		defer answer.Body.Close() //nolint:errcheck // it was read
 		body, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		for _, token := range tokens {
 			if strings.Contains(string(body), token) {
 				t.Errorf("%s of %s shows a token", page, who)
@@ -137,9 +124,7 @@ func TestRoles(t *testing.T) {
 		t.Errorf("the session: %+v, %v", f.Certificate, err)
 	}
 	audit, err := os.ReadFile(filepath.Join(dir, "1.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	done := 0
 	for line := range strings.Lines(string(audit)) {
 		if strings.Contains(line, "kill sessions") && strings.Contains(line, "token:otto") &&

@@ -20,6 +20,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/certs"
+	"holdfast/test/timeout"
 	"holdfast/transport/guard"
 	"holdfast/transport/secure"
 )
@@ -62,9 +63,7 @@ func TestCertificates(t *testing.T) {
 	file := filepath.Join(dir, "auth.yaml")
 	lines := fmt.Sprintf("certificates:\n- {name: %q, roles: [reader]}\n- {name: %q, roles: [operator]}\n"+
 		"- {name: %q, roles: [client, reader]}\n", name("anna"), name("otto"), name("carl"))
-	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, os.WriteFile(file, []byte(lines), 0o600))
 	everywhere := secured(ca, secure.AuthRequire)
 	c := begin(t, func(cfg *config.Config) {
 		everywhere(cfg)
@@ -76,16 +75,12 @@ func TestCertificates(t *testing.T) {
 		Endpoints: []string{c.configs[0].Listen.Client},
 		TLS:       &client.TLS{CACert: ca.File, Cert: carl.Cert, Key: carl.Key},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	defer cl.Close() //nolint:errcheck // the test is over
 	opening, cancel := context.WithTimeout(t.Context(), startBound)
 	defer cancel()
 	s, err := cl.Open(opening, client.SessionOptions{Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca.PEM())
 	ask := func(by *certs.CA, who, method string, at int, page string, form url.Values) (int, string, error) {
@@ -93,17 +88,13 @@ func TestCertificates(t *testing.T) {
 		if who != "" {
 			f := by.Client(config.Default().ClusterID, who)
 			own, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			timeout.Check(t, err)
 			cfg.Certificates = []tls.Certificate{own}
 		}
 		browser := &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}}
 		defer browser.CloseIdleConnections()
 		r, err := http.NewRequestWithContext(t.Context(), method, c.url(at, page), strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		answer, err := browser.Do(r)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/client"
+	"holdfast/test/timeout"
 )
 
 // screenBound bounds the wait for what a screen shows.
@@ -73,7 +74,7 @@ func (x *terminal) until(what string, ok func(screen string) bool) string {
 		}
 		select {
 		case <-ctx.Done():
-			x.t.Fatalf("the screen does not show %s within %v:\n%s", what, screenBound, screen)
+			timeout.Fatalf(x.t, "the screen does not show %s within %v:\n%s", what, screenBound, screen)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -107,12 +108,10 @@ func TestTop(t *testing.T) {
 	file := program(t)
 	c := begin(t, nil)
 	cl := c.connect(t)
-	open := func(timeout time.Duration, label string) *client.Session {
+	open := func(lasts time.Duration, label string) *client.Session {
 		t.Helper()
-		s, err := cl.Open(t.Context(), client.SessionOptions{Timeout: timeout, Labels: map[string]string{"service": label}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, err := cl.Open(t.Context(), client.SessionOptions{Timeout: lasts, Labels: map[string]string{"service": label}})
+		timeout.Check(t, err)
 		return s
 	}
 	first := open(20*time.Second, "first")
@@ -174,9 +173,7 @@ func TestTop(t *testing.T) {
 	x.press("BSpace")
 
 	// Deaths come, and say why.
-	if err := first.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, first.Close(t.Context()))
 	x.press("3")
 	x.shows("closed")
 	x.press("Enter")

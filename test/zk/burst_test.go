@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/test/timeout"
 	"holdfast/zk/jute"
 )
 
@@ -116,16 +117,14 @@ func (p *peer) burst(t *testing.T, all []step) []got {
 	var xids []int32
 	for i := range all {
 		xid, err := p.send(all[i].op, all[i].body(p.zxid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		xids = append(xids, xid)
 	}
 	var answers []got
 	for i, xid := range xids {
 		r, err := p.receive(xid)
 		if err != nil {
-			t.Fatalf("%s: answer to %s: %v", p.address, all[i].text, err)
+			timeout.Check(t, fmt.Errorf("%s: answer to %s: %w", p.address, all[i].text, err))
 		}
 		answers = append(answers, got{r, p.events})
 		p.events = nil

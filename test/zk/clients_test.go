@@ -17,6 +17,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/timeout"
 )
 
 const (
@@ -74,17 +75,11 @@ func converse(t *testing.T, name, program string, args ...string) *partner {
 	t.Cleanup(cancel)
 	p := &partner{name: name, cmd: exec.CommandContext(ctx, program, args...)}
 	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	p.in, p.lines, p.cmd.Stderr = in, bufio.NewScanner(out), &p.complaints
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, p.cmd.Start())
 	t.Cleanup(func() { _, _ = p.cmd.Process.Kill(), p.cmd.Wait() })
 	return p
 }
@@ -216,9 +211,7 @@ func TestExpirySeenByClients(t *testing.T) {
 		gone[p.name] = ended
 	}
 	for _, p := range clients {
-		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, p.cmd.Process.Signal(syscall.SIGSTOP))
 	}
 	for _, p := range clients {
 		select {
@@ -227,16 +220,14 @@ func TestExpirySeenByClients(t *testing.T) {
 				t.Fatalf("%s: %+v", p.name, e)
 			}
 		case <-time.After(startWait):
-			t.Fatalf("the session of %s has not ended", p.name)
+			timeout.Fatalf(t, "the session of %s has not ended", p.name)
 		}
 	}
 	nodes[2].process.Stop()
 	nodes[2].begin(t)
 	nodes[2].serves(t)
 	for _, p := range clients {
-		if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, p.cmd.Process.Signal(syscall.SIGCONT))
 		p.tell("awake")
 	}
 	for _, p := range clients {
@@ -254,9 +245,7 @@ func TestCrowds(t *testing.T) {
 	addresses := begin(t, nodes)
 	z, _ := goClient(t, addresses, clientsTimeout)
 	sdk, err := client.New(client.Config{Endpoints: []string{nodes[0].clients, nodes[1].clients, nodes[2].clients}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	t.Cleanup(func() { _ = sdk.Close() })
 	for _, name := range clientNames {
 		root := "/crowd-" + name
@@ -304,15 +293,11 @@ func ownersOf(t *testing.T, z *gozk.Conn, root string) map[int64]bool {
 		t.Fatal(err)
 	}
 	names, _, err := z.Children(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	owners := map[int64]bool{}
 	for _, name := range names {
 		_, stat, err := z.Exists(root + "/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		owners[stat.EphemeralOwner] = true
 	}
 	return owners
@@ -324,9 +309,7 @@ func sessionsOf(t *testing.T, sdk *client.Client) map[int64]bool {
 	all := map[int64]bool{}
 	for o := (client.ListOptions{Scope: session.ScopeGlobal}); ; {
 		page, err := sdk.List(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		for _, one := range page.Sessions {
 			all[int64(one.Session.ID)] = true //nolint:gosec // the bits of an id
 		}

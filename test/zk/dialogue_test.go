@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/test/timeout"
 )
 
 const (
@@ -54,9 +56,7 @@ func TestCommandLines(t *testing.T) {
 func scriptOf(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
@@ -97,17 +97,11 @@ func cLanguage(t *testing.T, address string, script []string) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "stdbuf", "-oL", cliMT, address)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	from, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	cmd.Stderr = cmd.Stdout
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, cmd.Start())
 	lines := bufio.NewScanner(from)
 	var all []string
 	until := func(last string) {

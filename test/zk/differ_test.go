@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/test/timeout"
 	"holdfast/zk/jute"
 )
 
@@ -73,9 +74,7 @@ func TestAsZooKeeper(t *testing.T) {
 func documentedDifferences(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/zookeeper.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	var all []string
 	for _, found := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|").FindAllStringSubmatch(string(text), -1) {
 		all = append(all, found[1])
@@ -119,9 +118,7 @@ func play(t *testing.T, theirs, ours servers, seed uint64, met map[string]int) {
 
 func (s *stage) connect(client int) {
 	theirs, ours := s.theirs[client], s.ours[client]
-	if err := errors.Join(theirs.connect(), ours.connect()); err != nil {
-		s.t.Fatal(err)
-	}
+	timeout.Check(s.t, errors.Join(theirs.connect(), ours.connect()))
 	s.sessions[theirs.id] = ours.id
 	if theirs.timeout != ours.timeout {
 		s.t.Errorf("timeout %d, ZooKeeper %d", ours.timeout, theirs.timeout)

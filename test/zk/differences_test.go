@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/test/timeout"
 	"holdfast/tree"
 	"holdfast/zk/jute"
 )
@@ -154,9 +155,7 @@ func rootSequence(t *testing.T, theirs, ours servers, met map[string]int) {
 	var versions [2]int32
 	for i, s := range []servers{theirs, ours} {
 		p := &peer{address: s.addresses[0]}
-		if err := p.connect(); err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, p.connect())
 		versions[i] = p.childrenVersion(t)
 		if i == 0 {
 			p.must(t, jute.Create, func(e *jute.Encoder) {

@@ -16,6 +16,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bench/proc"
+	"holdfast/test/timeout"
 )
 
 var open = gozk.WorldACL(gozk.PermAll)
@@ -50,7 +51,7 @@ func await(t *testing.T, events <-chan gozk.Event, state gozk.State) {
 				return
 			}
 		case <-late:
-			t.Fatalf("no event of the state %v", state)
+			timeout.Fatalf(t, "no event of the state %v", state)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	zookeepers "github.com/go-zookeeper/zk"
 
 	"holdfast/test/bench/proc"
+	"holdfast/test/timeout"
 )
 
 // TestImport copies trees of a ZooKeeper with all that they have, and compares them through the library's client.
@@ -260,9 +261,7 @@ func TestMoveAnApplication(t *testing.T) {
 func movingCommands(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/zookeeper.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Moving an application\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {

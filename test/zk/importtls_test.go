@@ -12,6 +12,7 @@ import (
 
 	"holdfast/test/certs"
 	"holdfast/test/loopback"
+	"holdfast/test/timeout"
 	"holdfast/transport/secure"
 )
 
@@ -19,18 +20,14 @@ import (
 func secured(t *testing.T, ca *certs.CA) (settings, port string) {
 	t.Helper()
 	at, err := loopback.Own(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	_, port, _ = net.SplitHostPort(at[0])
 	server := ca.Node("zoo", 1)
 	both := filepath.Join(ca.Dir, "server.pem") // the key, and the certificate
 	var all [][]byte
 	for _, file := range []string{server.Key, server.Cert} {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, err)
 		all = append(all, text)
 	}
 	certs.Write(t, both, all...)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"holdfast/test/timeout"
 )
 
 const (
@@ -61,9 +63,7 @@ func TestKazoo(t *testing.T) {
 		nodes = append(nodes, spec{n.address, n.spec.Dir, n.spec.Args})
 	}
 	described, err := json.Marshal(nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	args := []string{
 		"-m", "pytest", "-p", "holdfast_plugin", "-p", "no:cacheprovider", "-q", "--tb=short",
 		"--disable-warnings", "--show-capture=no", "-rsfE", "--pyargs", "kazoo.tests",
@@ -73,9 +73,7 @@ func TestKazoo(t *testing.T) {
 		args = append(args, "--deselect", name)
 	}
 	plugin, err := filepath.Abs("kazoo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), kazooWait)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, debianPython, args...)

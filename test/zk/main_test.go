@@ -16,6 +16,7 @@ import (
 
 	"holdfast/test/bench/proc"
 	"holdfast/test/loopback"
+	"holdfast/test/timeout"
 	"holdfast/zk/jute"
 )
 
@@ -63,9 +64,7 @@ type servers struct {
 func holdfast(t *testing.T, flags ...string) servers {
 	t.Helper()
 	file, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	base := freeBase(t)
 	var s servers
 	for n := range 3 {
@@ -89,15 +88,11 @@ func zookeeperWith(t *testing.T, settings string) servers {
 	need(t, jar, "libzookeeper-java")
 	dir := t.TempDir()
 	at, err := loopback.Own(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	_, port, _ := net.SplitHostPort(at[0])
 	config := fmt.Sprintf("tickTime=2000\ndataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"+
 		"admin.enableServer=false\n4lw.commands.whitelist=*\n", filepath.Join(dir, "data"), port) + settings
-	if err := os.WriteFile(filepath.Join(dir, "zoo.cfg"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, os.WriteFile(filepath.Join(dir, "zoo.cfg"), []byte(config), 0o600))
 	s := servers{addresses: at}
 	s.start(t, []string{
 		"java", "-Xmx256m", "-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true",
@@ -138,7 +133,7 @@ func (s *servers) start(t *testing.T, args []string) {
 	}
 	t.Cleanup(func() {
 		s.process.Stop()
-		if t.Failed() {
+		if timeout.Ended(t) {
 			log, _ := os.ReadFile(s.process.Log())
 			t.Logf("%s said:\n%s", args[0], last(string(log), 4000))
 		}
@@ -172,7 +167,7 @@ func (s *servers) serve(t *testing.T) {
 			p.drop()
 			return err
 		}); err != nil {
-			t.Fatalf("%s: %v", address, err)
+			timeout.Check(t, fmt.Errorf("%s: %w", address, err))
 		}
 	}
 }

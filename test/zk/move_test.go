@@ -18,6 +18,8 @@ import (
 	"time"
 
 	zookeepers "github.com/go-zookeeper/zk"
+
+	"holdfast/test/timeout"
 )
 
 // command is the command line's program, built once.
@@ -78,9 +80,7 @@ func newMove(t *testing.T) *move {
 func newMoveWith(t *testing.T, settings string) *move {
 	t.Helper()
 	file, err := command()
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	theirs, ours := zookeeperWith(t, settings), holdfast(t)
 	host, port, _ := net.SplitHostPort(ours.addresses[0])
 	number, _ := strconv.Atoi(port)
@@ -102,17 +102,13 @@ func super(t *testing.T, servers []string) *zookeepers.Conn {
 	t.Helper()
 	conn, events, err := zookeepers.Connect(servers, 30*time.Second, zookeepers.WithLogger(quiet{}),
 		zookeepers.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	go func() {
 		for range events {
 		}
 	}()
 	t.Cleanup(conn.Close)
-	if err := conn.AddAuth("digest", []byte("super:test")); err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, conn.AddAuth("digest", []byte("super:test")))
 	return conn
 }
 
@@ -124,9 +120,7 @@ func (m *move) start(args ...string) (cmd *exec.Cmd, out, complaints *bytes.Buff
 		"HOLDFAST_DIGEST=super:test")
 	out, complaints = &bytes.Buffer{}, &bytes.Buffer{}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = m.dir, out, complaints
-	if err := cmd.Start(); err != nil {
-		m.t.Fatal(err)
-	}
+	timeout.Check(m.t, cmd.Start())
 	return cmd, out, complaints
 }
 
@@ -148,9 +142,7 @@ func (m *move) run(wantCode int, args ...string) imported {
 // ok fails the test for an error.
 func (m *move) ok(err error) {
 	m.t.Helper()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	timeout.Check(m.t, err)
 }
 
 // make makes an entry at the source.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holdfast/test/bench/proc"
+	"holdfast/test/timeout"
 )
 
 // node is a node in a process of its own, which a test may stop and start again.
@@ -24,9 +25,7 @@ type node struct {
 func nodesOf(t *testing.T, flags ...string) []*node {
 	t.Helper()
 	file, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	base := freeBase(t)
 	address := func(n, port int) string { return fmt.Sprintf("127.0.0.1:%d", base+10*n+port) }
 	var peers []string
@@ -36,9 +35,7 @@ func nodesOf(t *testing.T, flags ...string) []*node {
 	var all []*node
 	for n := range nodeCount {
 		dir := filepath.Join(t.TempDir(), fmt.Sprintf("n%d", n+1))
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, os.Mkdir(dir, 0o700))
 		args := []string{
 			file, "run", "--node", fmt.Sprint(n + 1), "--data-dir", filepath.Join(dir, "data"),
 			"--peers", strings.Join(peers, ","), "--log-level", "warn", "--super-digest", superDigest,

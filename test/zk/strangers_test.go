@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"holdfast/test/bench/proc"
+	"holdfast/test/timeout"
 	"holdfast/zk/jute"
 )
 
@@ -60,9 +61,7 @@ func bystanders(t *testing.T, addresses []string) (stop func(), harmed func() er
 	failed := make([]error, len(addresses))
 	for i, address := range addresses {
 		p := &peer{address: address}
-		if err := p.connect(); err != nil {
-			t.Fatal(err)
-		}
+		timeout.Check(t, p.connect())
 		p.must(t, jute.Create, func(e *jute.Encoder) {
 			e.String(fmt.Sprintf("/by-%d", i))
 			e.Buffer(nil)
@@ -98,9 +97,7 @@ func processes(nodes []*node) (all []*proc.Process) {
 func memory(t *testing.T, nodes []*node) int64 {
 	t.Helper()
 	resident, err := proc.RSS(processes(nodes)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeout.Check(t, err)
 	return resident
 }
 

@@ -1,0 +1,67 @@
+// Package timeout marks a test of whole processes that waited too long, which a busy machine can cause. A wrong answer
+// is never marked: a judge that fails calls testing's own Error or Fatal.
+//
+// By itself a marked test fails. Under test/rerun it ends as skipped, with a line that test/rerun reads. A judge that
+// fails before the timeout or in a clean-up after it still fails the test. So test/rerun knows a timeout from a failed
+// judge, and runs only the former once more.
+package timeout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+const (
+	// Variable is set in the environment of tests that run under test/rerun.
+	Variable = "HOLDFAST_RERUN"
+	// Mark begins the line of a test that timed out under test/rerun.
+	Mark = "TIMED OUT: "
+)
+
+// Fatalf ends a test that waited too long for something.
+func Fatalf(t testing.TB, format string, args ...any) {
+	t.Helper()
+	text := fmt.Sprintf(format, args...)
+	if os.Getenv(Variable) == "" {
+		t.Fatal(text)
+	}
+	t.Skip(Mark + text)
+}
+
+// Check ends the test if err is not nil: as timed out if a deadline of a context or a
+// connection caused err, as failed otherwise.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		Fatalf(t, "%v", err)
+	default:
+		t.Fatal(err)
+	}
+}
+
+// Until calls ok every interval until it reports true, and returns how long that took. After the limit it ends the test
+// as timed out, with the text that ok returned last.
+func Until(t testing.TB, limit, interval time.Duration, what string, ok func() (bool, string)) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for {
+		done, last := ok()
+		took := time.Since(began)
+		if done {
+			return took
+		}
+		if took > limit {
+			Fatalf(t, "%s: not within %v; last: %s", what, limit, last)
+		}
+		time.Sleep(interval)
+	}
+}
+
+// Ended reports whether the test has failed or timed out, for clean-ups that print logs of processes.
+func Ended(t testing.TB) bool { return t.Failed() || t.Skipped() }
