@@ -262,8 +262,6 @@ func finding(out reply, err error) succession.Finding {
 	switch {
 	case errors.Is(err, raftnet.ErrRefused):
 		return succession.Refused
-	case errors.Is(err, raftnet.ErrFormer):
-		return succession.Former
 	case err != nil || !out.Heard:
 		return succession.Unclear
 	case out.Leads:

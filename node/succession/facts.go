@@ -67,13 +67,11 @@ const (
 	// Silent says that nothing was heard of the leader for long, although its connections are open. It is no finding of
 	// a look.
 	Silent
-	// Former says that the process there is of a release that does not know the question. It may lead.
-	Former
 )
 
 // String returns the finding in words.
 func (f Finding) String() string {
 	return [...]string{
-		"no answer", "connection refused", "it leads", "it does not lead", "nothing heard", "a former release",
+		"no answer", "connection refused", "it leads", "it does not lead", "nothing heard",
 	}[f]
 }

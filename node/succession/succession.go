@@ -81,7 +81,7 @@ func (m *Machine) Found(now time.Time, f Facts, number uint64, found Finding) Ef
 		switch found {
 		case Refused, NotLeading:
 			m.sight.view, m.sight.evidence = gone, found
-		case Leading, Former:
+		case Leading:
 			m.sight.view = lives
 		case Unclear, Silent:
 			m.sight.again, m.sight.wait = now.Add(m.sight.wait), 2*m.sight.wait

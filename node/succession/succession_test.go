@@ -55,7 +55,6 @@ func TestF2Backs(t *testing.T) {
 		"it does not lead":     {NotLeading, nil, 3, wants, true},
 		"it leads":             {Leading, nil, 3, wants, false},
 		"no answer yet":        {Unclear, nil, 3, wants, false},
-		"a former release":     {Former, nil, 3, wants, false},
 		"a longer log":         {Refused, nil, 3, Question{1, 5, Entry{5, 101}}, true},
 		"a shorter log":        {Refused, nil, 3, Question{1, 5, Entry{5, 99}}, false},
 		"an older entry":       {Refused, nil, 3, Question{1, 5, Entry{4, 101}}, false},
@@ -118,25 +117,6 @@ func TestF1Silence(t *testing.T) {
 		if backs, _ = m.Asked(epoch.Add(Patience), f, 3, wants); !backs {
 			t.Errorf("%s: a refused connection is no evidence", name)
 		}
-	}
-}
-
-// TestF1AFormerRelease: a process that does not know the question may lead. The voter asks again, and never takes that
-// answer for silence.
-func TestF1AFormerRelease(t *testing.T) {
-	m, now := finding(t, Former), epoch
-	for range 20 {
-		now = now.Add(Patience)
-		backs, e := m.Asked(now, facts(nil), 3, wants)
-		if backs || e.Look == nil || e.Canvass != nil {
-			t.Fatalf("after %v: backs %v, looks %+v, asks %+v; want a look", now.Sub(epoch), backs, e.Look, e.Canvass)
-		}
-		m.Found(now, facts(nil), e.Look.Number, Former)
-	}
-	_, e := m.Asked(now.Add(Patience), facts(nil), 3, wants)
-	m.Found(now.Add(Patience), facts(nil), e.Look.Number, Refused)
-	if backs, _ := m.Asked(now.Add(Patience), facts(nil), 3, wants); !backs {
-		t.Error("a refused connection is no evidence any more")
 	}
 }
 

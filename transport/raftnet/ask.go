@@ -11,16 +11,12 @@ import (
 	"holdfast/session"
 )
 
-var (
-	// ErrRefused says that no process listens at an address.
-	ErrRefused = errors.New("connection refused")
-	// ErrFormer says that the process at an address is of a release that answers no questions.
-	ErrFormer = errors.New("a release that answers no questions")
-)
+// ErrRefused says that no process listens at an address.
+var ErrRefused = errors.New("connection refused")
 
 // Ask sends a question to the member at address, as Raft's configuration has it, and returns the answer of the node.
 // Everything may take until the deadline of ctx, and at most Config.HandshakeTimeout. The error is [ErrRefused] when no
-// process listens where the member may be, and [ErrFormer] when a process of a release before questions listens there.
+// process listens where the member may be.
 func (l *Layer) Ask(ctx context.Context, address raft.ServerAddress, question []byte) ([]byte, error) {
 	host, want, err := Split(address)
 	if err != nil {

@@ -56,7 +56,7 @@ func TestAsk(t *testing.T) {
 		if got, err := ask(At("b:1", 2)); err != nil || got != "1 on 0000000000000001 asks hello" {
 			t.Errorf("asked: %q, %v", got, err)
 		}
-		if _, err := ask(At("b:1", 3)); !errors.Is(err, session.ErrWrongCluster) || errors.Is(err, ErrFormer) {
+		if _, err := ask(At("b:1", 3)); !errors.Is(err, session.ErrWrongCluster) {
 			t.Errorf("asked on another directory: %v", err)
 		}
 		if _, err := ask("b:1#"); err == nil {
@@ -148,7 +148,7 @@ func TestAskEndsInTime(t *testing.T) {
 					}
 					theirs, err := readGreeting(conn)
 					time.Sleep(wait - soon)
-					ours := greeting{version: version, code: codeHello, node: 2, text: theirs.text, directory: 2}
+					ours := greeting{format: session.GreetingFormat, code: codeHello, node: 2, text: theirs.text, directory: 2}
 					if err = errors.Join(err, ours.write(conn)); err != nil {
 						t.Error(err)
 					}
@@ -164,34 +164,6 @@ func TestAskEndsInTime(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestAskAFormerRelease: a release that does not know the question repeats its code, and the question fails.
-func TestAskAFormerRelease(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		n := simnet.New(nil)
-		a := layerOn(t, n, "a", 1, nil)
-		port, err := n.Host("b").Listen(":1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			conn, err := port.Accept()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			theirs, err := readGreeting(conn)
-			refusal := greeting{version: version, code: theirs.code, node: 2, text: theirs.text, directory: 2}
-			if err = errors.Join(err, refusal.write(conn), conn.Close()); err != nil {
-				t.Error(err)
-			}
-		}()
-		if got, err := a.Ask(t.Context(), "b:1", nil); !errors.Is(err, ErrFormer) || errors.Is(err, ErrRefused) {
-			t.Errorf("got %q, %v; want %v", got, err, ErrFormer)
-		}
-		closeAll(t, a)
-	})
 }
 
 // TestLinks counts the connections of a node, and tells who ended the last one.

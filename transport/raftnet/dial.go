@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"holdfast/session"
 )
 
 // Dial connects to the node at address and does the handshake. If Config.Elsewhere knows another address of the node,
@@ -19,44 +21,37 @@ import (
 //
 // The connection is dialled again when it is used after a long silence.
 func (l *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	find := func(timeout time.Duration) (net.Conn, greeting, error) { return l.find(address, timeout) }
-	conn, theirs, err := find(timeout)
+	find := func(timeout time.Duration) (net.Conn, error) { return l.find(address, timeout) }
+	conn, err := find(timeout)
 	if err != nil {
 		return nil, err
 	}
-	// A node changes its release only with a restart, which ends the connection. So silent stays true of it.
-	c := newRenewed(conn, func(timeout time.Duration) (net.Conn, error) {
-		next, _, err := find(timeout)
-		return next, err
-	})
-	return &called{
-		guarded: guarded{Conn: c}, silent: theirs.version == silentVersion, revive: c.renew, probe: c.probe,
-	}, nil
+	c := newRenewed(conn, find)
+	return &called{guarded: guarded{Conn: c}, revive: c.renew, probe: c.probe}, nil
 }
 
 // find connects to the node at address, or where Config.Elsewhere says, and does the handshake.
-func (l *Layer) find(address raft.ServerAddress, timeout time.Duration) (net.Conn, greeting, error) {
+func (l *Layer) find(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	host, want, err := Split(address)
 	if err != nil {
-		return nil, greeting{}, fmt.Errorf("dialling %s: %w", address, err)
+		return nil, fmt.Errorf("dialling %s: %w", address, err)
 	}
 	if l.waits() {
-		return nil, greeting{}, errWaits
+		return nil, errWaits
 	}
 	var refused error
 	if other := l.elsewhere(want); other != "" && other != host {
 		var conn net.Conn
-		var theirs greeting
 		timeout /= 2
-		if conn, theirs, refused = l.reach(other, want, timeout); refused == nil {
-			return conn, theirs, nil
+		if conn, refused = l.reach(other, want, timeout); refused == nil {
+			return conn, nil
 		}
 	}
-	conn, theirs, err := l.reach(host, want, timeout)
+	conn, err := l.reach(host, want, timeout)
 	if err != nil && refused != nil {
 		err = fmt.Errorf("%w; and earlier: %w", err, refused)
 	}
-	return conn, theirs, err
+	return conn, err
 }
 
 func (l *Layer) elsewhere(d Directory) string {
@@ -67,45 +62,39 @@ func (l *Layer) elsewhere(d Directory) string {
 }
 
 // reach connects to the node at host for Raft: it does the handshake and checks the directory.
-func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.Conn, greeting, error) {
+func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.Conn, error) {
 	//nolint:forbidigo // raft's StreamLayer gives a timeout and no context
 	conn, theirs, err := l.introduce(context.Background(), host, codeHello, timeout)
 	if err != nil {
-		return nil, greeting{}, err
+		return nil, err
 	}
 	if err = theirs.expect(want); err != nil {
 		l.log(conn, err)
 		l.drop(conn)
-		return nil, greeting{}, fmt.Errorf("raft handshake with %s: %w", host, err)
+		return nil, fmt.Errorf("raft handshake with %s: %w", host, err)
 	}
-	return conn, theirs, nil
+	return conn, nil
 }
 
-// introduce connects to the node at host and does the handshake. A node of the previous release refuses the version,
-// and is greeted once more in its own.
+// introduce connects to the node at host and does the handshake.
 func (l *Layer) introduce(ctx context.Context, host string, code byte,
 	timeout time.Duration,
 ) (net.Conn, greeting, error) {
 	end := time.Now().Add(timeout)
-	for v := byte(version); ; v = silentVersion {
-		conn, err := l.dial(ctx, host, time.Until(end))
-		if err != nil {
-			return nil, greeting{}, err
-		}
-		theirs, err := l.greetFirst(conn, v, code, time.Until(end))
-		if err == nil {
-			return conn, theirs, nil
-		}
-		l.drop(conn)
-		if v == version && theirs.version == silentVersion && theirs.code == codeVers {
-			continue
-		}
-		if code != codeHello { // the callers of Meet and Ask report the error
-			return nil, greeting{}, fmt.Errorf("greeting %s: %w", host, err)
-		}
-		l.log(conn, err)
-		return nil, greeting{}, fmt.Errorf("raft handshake with %s: %w", host, err)
+	conn, err := l.dial(ctx, host, time.Until(end))
+	if err != nil {
+		return nil, greeting{}, err
 	}
+	theirs, err := l.greetFirst(conn, code, time.Until(end))
+	if err == nil {
+		return conn, theirs, nil
+	}
+	l.drop(conn)
+	if code != codeHello { // the callers of Meet and Ask report the error
+		return nil, greeting{}, fmt.Errorf("greeting %s: %w", host, err)
+	}
+	l.log(conn, err)
+	return nil, greeting{}, fmt.Errorf("raft handshake with %s: %w", host, err)
 }
 
 // dial connects. Close interrupts it.
@@ -124,15 +113,12 @@ func (l *Layer) dial(ctx context.Context, address string, timeout time.Duration)
 	return l.track(raw)
 }
 
-// greetFirst is the dialler's side of the handshake, in version v. It returns the other side's greeting, also with an
-// error.
-func (l *Layer) greetFirst(conn net.Conn, v, code byte, timeout time.Duration) (greeting, error) {
+// greetFirst is the dialler's side of the handshake. It returns the other side's greeting.
+func (l *Layer) greetFirst(conn net.Conn, code byte, timeout time.Duration) (greeting, error) {
 	if err := conn.SetDeadline(time.Now().Add(min(timeout, l.cfg.HandshakeTimeout))); err != nil {
 		return greeting{}, err
 	}
-	ours := l.greeting(code)
-	ours.version = v
-	if err := ours.write(conn); err != nil {
+	if err := l.greeting(code).write(conn); err != nil {
 		return greeting{}, fmt.Errorf("greeting: %w", err)
 	}
 	theirs, err := readGreeting(conn)
@@ -142,11 +128,8 @@ func (l *Layer) greetFirst(conn net.Conn, v, code byte, timeout time.Duration) (
 	if err == nil {
 		err = l.identify(conn, theirs)
 	}
-	if err == nil && theirs.code != codeHello { // a release refuses a code that it does not know by repeating it
-		err = &refusal{
-			theirs.code, fmt.Sprintf("node %d runs a release that does not know code %d of the raft handshake",
-				theirs.node, theirs.code),
-		}
+	if err == nil && theirs.code != codeHello {
+		err = &refusal{theirs.code, fmt.Sprintf("node %d answers a greeting with code %d", theirs.node, theirs.code)}
 	}
 	if err == nil {
 		err = conn.SetDeadline(time.Time{})
@@ -156,7 +139,7 @@ func (l *Layer) greetFirst(conn net.Conn, v, code byte, timeout time.Duration) (
 
 func (l *Layer) greeting(code byte) greeting {
 	return greeting{
-		version: version, code: code, node: l.cfg.Node, text: introduction(l.cfg.ClusterID, l.cfg.Settings),
+		format: session.GreetingFormat, code: code, node: l.cfg.Node, text: introduction(l.cfg.ClusterID, l.cfg.Settings),
 		directory: l.cfg.Directory,
 	}
 }

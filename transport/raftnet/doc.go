@@ -5,9 +5,9 @@
 // Here the dialler and the dialled node each send one greeting and check the other's:
 //
 //	byte  0..3   "HFRT"
-//	byte  4      version: 3, or 2 to and from a node of the previous release, which refuses 3 and is greeted once more
+//	byte  4      format: 1; a node refuses every other number
 //	byte  5      code: 0 a greeting; of the dialler also 5 to meet, 9 to ask; in an answer also 1 refused: other cluster,
-//	             2 refused: other version, 3 refused: node number, 4 the node waits for admission,
+//	             2 refused: other format, 3 refused: node number, 4 the node waits for admission,
 //	             7 refused: a setting, 8 refused: no node of this cluster
 //	byte  6      node number
 //	byte  7      length of the text
@@ -17,16 +17,16 @@
 // After both greetings the connection is Raft's. The dialler first compares the directory with the one that it expects
 // at the address: a node that has lost its directory has forgotten its votes and its log, and must not be taken for the
 // earlier node. When the dialler wants to meet or to ask, each side then sends one frame, 2 bytes of length and so
-// many bytes, and both close. A node meets others also while it waits for admission. A release that does not know the
-// code 9 refuses it.
+// many bytes, and both close. A node meets others also while it waits for admission.
+// Head and text, which are bytes 0 to 7 and what byte 7 counts, stay the same in every format: so nodes of two formats
+// can tell each other why they refuse.
 //
 // A request may take as long as its bytes move. Raft has one deadline for a whole request. Over a thin link a batch of
 // entries or a snapshot misses that deadline, however often it is tried. Only the dialled side knows what has arrived.
 // While a request for entries or of a snapshot is under way, it sends the byte 0xc1, with which no answer begins: in
 // every fifth of the timeout in which something has arrived, or after everything has arrived and until the answer is
 // given. Each report extends the dialler's deadline. So a node that is dead or cut off is noticed one timeout later, in
-// whatever buffers bytes still lie. Most requests are answered before the first report. Version 2 of the greeting has
-// no reports, and its requests have Raft's deadline.
+// whatever buffers bytes still lie. Most requests are answered before the first report.
 //
 // The dialler's kernel cannot replace the reports. A kernel takes megabytes that leave it a minute later, and only some
 // systems tell how much is left. It knows nothing of a proxy in between, and nothing of a follower that has received

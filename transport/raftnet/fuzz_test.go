@@ -32,8 +32,8 @@ func (s *saying) Close() error                { return nil }
 // tells any other node that speaks the protocol why it is refused, and keeps no more than a greeting's size.
 func FuzzGreeting(f *testing.F) {
 	for _, s := range []string{
-		"HFRT\x03\x00\xfe\x08holdfast12345678", "HFRT\x03\x00\x02\x01c12345678", "HFRT\x03\x00\x01\x01c12345678",
-		"HFRT\x01\x00\x02\xff", "HFRT\x03\x01\x02\x03no!12345678", "HFRT", "GET / HTTP/1.1\r\n\r\n", "",
+		"HFRT\x01\x00\xfe\x08holdfast12345678", "HFRT\x01\x00\x02\x01c12345678", "HFRT\x01\x00\x01\x01c12345678",
+		"HFRT\x02\x00\x02\xff", "HFRT\x01\x01\x02\x03no!12345678", "HFRT", "GET / HTTP/1.1\r\n\r\n", "",
 	} {
 		f.Add([]byte(s))
 	}
@@ -60,8 +60,8 @@ func FuzzGreeting(f *testing.F) {
 		if g.code == codeMeet {
 			return // a meeting, perhaps without its frame: see FuzzMeet
 		}
-		ours := g.version == version && g.code == codeHello && g.text == "c" && g.node.Valid() && g.node != 1
-		waits := g.version == version && g.code == codeWaits // no sign of another cluster
+		ours := g.format == session.GreetingFormat && g.code == codeHello && g.text == "c" && g.node.Valid() && g.node != 1
+		waits := g.format == session.GreetingFormat && g.code == codeWaits // no sign of another cluster
 		if ours != (refused == nil) || refused != nil && errors.Is(refused, session.ErrWrongCluster) == waits {
 			t.Errorf("%+v: %v", g, refused)
 		}
@@ -87,7 +87,7 @@ func FuzzMeet(f *testing.F) {
 				return []byte("yes")
 			},
 		})
-		conn := &saying{in: bytes.NewReader(append([]byte("HFRT\x03\x05\x02\x01c12345678"), b...))}
+		conn := &saying{in: bytes.NewReader(append([]byte("HFRT\x01\x05\x02\x01c12345678"), b...))}
 		var err error
 		bound.Cost{Fixed: 128 << 10}.Hold(t, len(b), func() { _, err = l.answer(conn) })
 		whole := len(b) >= 2 && len(b)-2 >= int(b[0])<<8+int(b[1])

@@ -11,24 +11,20 @@ import (
 )
 
 const (
-	magic = "HFRT"
-	// version is the version of the handshake. Nodes of version 2 do not know the reports of [served]: this node sends
-	// them none, and expects none from them. So the nodes of a cluster can be upgraded one after the other.
-	version       = 3
-	silentVersion = 2
-	headBytes     = 8
-	maxText       = 255
-	codeHello     = 0
-	codeOther     = 1
-	codeVers      = 2
-	codeNumber    = 3
-	codeWaits     = 4
-	codeMeet      = 5
+	magic      = "HFRT"
+	headBytes  = 8
+	maxText    = 255
+	codeHello  = 0
+	codeOther  = 1
+	codeFormat = 2
+	codeNumber = 3
+	codeWaits  = 4
+	codeMeet   = 5
 	// codeDirectory is the dialler's reason to refuse an answer. It is never sent.
 	codeDirectory = 6
 	codeSetting   = 7
 	codeStranger  = 8
-	// codeAsk is a question of a voter to another (F1, F2). Releases that do not know it refuse it.
+	// codeAsk is a question of a voter to another (F1, F2).
 	codeAsk = 9
 	// codeIdentity refuses a greeting whose number is not the one in the greeter's certificate.
 	codeIdentity = 10
@@ -53,30 +49,27 @@ const maxHTTP = 4096
 
 // greeting is the first message of each side.
 type greeting struct {
-	version byte
-	code    byte
-	node    session.Node
-	text    string
+	format byte
+	code   byte
+	node   session.Node
+	text   string
 	// directory is the identity of the node's data directory.
 	directory Directory
 }
 
 func (g greeting) write(w io.Writer) error {
 	text := g.text[:min(len(g.text), maxText)]
-	b := append([]byte(magic), g.version, g.code, byte(g.node), byte(len(text)))
+	b := append([]byte(magic), g.format, g.code, byte(g.node), byte(len(text)))
 	b = append(b, text...)
-	if speaks(g.version) {
+	if g.format == session.GreetingFormat {
 		b = binary.BigEndian.AppendUint64(b, uint64(g.directory))
 	}
 	_, err := w.Write(b)
 	return err
 }
 
-// speaks reports whether this release speaks a version of the handshake.
-func speaks(v byte) bool { return v == version || v == silentVersion }
-
-// readGreeting reads a greeting. Of a version that this release does not speak it reads only head and text, which no
-// version changes.
+// readGreeting reads a greeting. Of another format it reads only head and text, which no format changes, so that both
+// sides can say why they refuse each other.
 func readGreeting(r io.Reader) (greeting, error) {
 	var head [headBytes]byte
 	if _, err := io.ReadFull(r, head[:len(magic)]); err != nil {
@@ -96,8 +89,8 @@ func readGreeting(r io.Reader) (greeting, error) {
 	if _, err := io.ReadFull(r, text); err != nil {
 		return greeting{}, fmt.Errorf("reading the greeting: %w", err)
 	}
-	g := greeting{version: head[4], code: head[5], node: session.Node(head[6]), text: string(text)}
-	if !speaks(g.version) {
+	g := greeting{format: head[4], code: head[5], node: session.Node(head[6]), text: string(text)}
+	if g.format != session.GreetingFormat {
 		return g, nil
 	}
 	var directory [8]byte
@@ -116,25 +109,21 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// Is makes a refusal a [session.ErrWrongCluster], unless the other side waits for admission, the refusal of a question
-// itself an [ErrFormer], and one for the lack of TLS a [session.ErrTLS].
+// Is makes a refusal a [session.ErrWrongCluster], unless the other side waits for admission, and a refusal for the lack
+// of TLS a [session.ErrTLS].
 func (r *refusal) Is(target error) bool {
-	return target == session.ErrWrongCluster && r.code != codeWaits || target == ErrFormer && r.code == codeAsk ||
-		target == session.ErrTLS && r.code == codeTLS
+	return target == session.ErrWrongCluster && r.code != codeWaits || target == session.ErrTLS && r.code == codeTLS
 }
 
 // check returns why a node with cfg does not accept the other side's greeting g.
 func (g greeting) check(cfg *Config) error {
 	cluster, node := cfg.ClusterID, cfg.Node
 	words := strings.Split(g.text, " ")
+	if err := session.CheckFormat(fmt.Sprintf("node %d meets node %d, whose greeting on Raft's port", node, g.node),
+		uint64(g.format), session.GreetingFormat, "run the same release on both nodes"); err != nil {
+		return &refusal{codeFormat, err.Error()}
+	}
 	switch {
-	case !speaks(g.version):
-		return &refusal{
-			codeVers, fmt.Sprintf(
-				"node %d speaks version %d of the raft handshake, node %d version %d: run the same release", g.node,
-				g.version, node, version,
-			),
-		}
 	case g.code != codeHello && g.code != codeMeet && g.code != codeAsk:
 		return &refusal{g.code, g.text}
 	case words[0] != cluster:

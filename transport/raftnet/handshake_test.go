@@ -3,6 +3,7 @@ package raftnet
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -61,11 +62,15 @@ func TestAnswersAreChecked(t *testing.T) {
 		answer greeting
 		words  string
 	}{
-		"another cluster": {greeting{version: version, node: 2, text: "other"}, `cluster "other"`},
-		"another version": {greeting{version: 1, node: 2, text: "c"}, "version 1"},
-		"no number":       {greeting{version: version, text: "c"}, "node number 0"},
-		"no node":         {greeting{version: version, node: 99, text: "c"}, "node 99 is not among node 1's peers"},
-		"a refusal":       {greeting{version: version, code: codeOther, node: 2, text: "go away"}, "go away"},
+		"another cluster": {greeting{format: session.GreetingFormat, node: 2, text: "other"}, `cluster "other"`},
+		"format 0":        {greeting{format: 0, node: 2, text: "c"}, "greeting on Raft's port has format 0, and this"},
+		"format 2":        {greeting{format: 2, node: 2, text: "c"}, "greeting on Raft's port has format 2, and this"},
+		"no number":       {greeting{format: session.GreetingFormat, text: "c"}, "node number 0"},
+		"no node":         {greeting{format: session.GreetingFormat, node: 99, text: "c"}, "node 99 is not among node 1's peers"},
+		"a question": {
+			greeting{format: session.GreetingFormat, code: codeAsk, node: 2, text: "c"}, "answers a greeting with code 9",
+		},
+		"a refusal": {greeting{format: session.GreetingFormat, code: codeOther, node: 2, text: "go away"}, "go away"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -148,7 +153,7 @@ func TestGarbageIsClosed(t *testing.T) {
 		network := pipes{}
 		b, log := network.layer(t, "b", "c", 2)
 		accepted := accepting(b)
-		for _, garbage := range []string{"", "HFRT", "HFRT\x03\x00\x01\xffc", strings.Repeat("\xff", 1000)} {
+		for _, garbage := range []string{"", "HFRT", "HFRT\x01\x00\x01\xffc", strings.Repeat("\xff", 1000)} {
 			conn, err := network.dial(t.Context(), "b")
 			if err != nil {
 				t.Fatal(err)
@@ -200,18 +205,43 @@ func TestHTTPIsToldThePort(t *testing.T) {
 
 func TestGreetingBytes(t *testing.T) {
 	var b bytes.Buffer
-	g := greeting{version: 3, code: 0, node: 254, text: "holdfast", directory: 0x0102030405060708}
+	g := greeting{format: 1, code: 0, node: 254, text: "holdfast", directory: 0x0102030405060708}
 	if err := g.write(&b); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := b.String(), "HFRT\x03\x00\xfe\x08holdfast\x01\x02\x03\x04\x05\x06\x07\x08"; got != want {
+	if got, want := b.String(), "HFRT\x01\x00\xfe\x08holdfast\x01\x02\x03\x04\x05\x06\x07\x08"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, err := readGreeting(&b); err != nil || got != g {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	long := greeting{version: version, text: strings.Repeat("x", 300)}
+	long := greeting{format: session.GreetingFormat, text: strings.Repeat("x", 300)}
 	if err := long.write(&b); err != nil || b.Len() != headBytes+maxText+8 {
 		t.Errorf("a long text makes %d bytes, %v", b.Len(), err)
+	}
+}
+
+// A node reads greetings of format 1. It refuses every other number, and both sides can say why.
+func TestGreetingFormat(t *testing.T) {
+	for format, accepted := range map[byte]bool{0: false, 1: true, 2: false} {
+		head := string([]byte{'H', 'F', 'R', 'T', format, codeHello, 2, 1, 'c'})
+		conn := &saying{in: strings.NewReader(head + "12345678")}
+		l := New(Config{ClusterID: "c", Node: 1, Advertise: "a", Listener: pipes{}.listen("a")})
+		_, err := l.answer(conn)
+		if accepted {
+			if err != nil {
+				t.Errorf("format %d: %v", format, err)
+			}
+			continue
+		}
+		want := fmt.Sprintf("node 1 meets node 2, whose greeting on Raft's port has format %d, and this program reads "+
+			"format 1: run the same release on both nodes", format)
+		if err == nil || err.Error() != want || !errors.Is(err, session.ErrWrongCluster) {
+			t.Errorf("format %d: %v, want %q", format, err, want)
+		}
+		answer, err := readGreeting(&conn.out)
+		if err != nil || answer.format != 1 || answer.code != codeFormat || answer.text != want {
+			t.Errorf("format %d was answered with %+v, %v", format, answer, err)
+		}
 	}
 }

@@ -293,7 +293,6 @@ func (l *Layer) greet(h *handshake) {
 	}
 	l.handshakes.remove(h)
 	s := newServed(conn, l.cfg.HandshakeTimeout)
-	s.silent = theirs.version == silentVersion
 	s.left = func() {
 		if l.greeted.remove(theirs.node, s) {
 			l.cfg.Linked()
@@ -332,7 +331,7 @@ func (l *Layer) log(conn net.Conn, err error) {
 	})
 }
 
-// answer is the handshake of the dialled side, in the version of the dialler. It returns the dialler's greeting.
+// answer is the handshake of the dialled side. It returns the dialler's greeting.
 func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	if err := conn.SetDeadline(time.Now().Add(l.cfg.HandshakeTimeout)); err != nil {
 		return greeting{}, err
@@ -345,9 +344,6 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 		return greeting{}, err
 	}
 	answer := l.greeting(codeHello)
-	if speaks(theirs.version) {
-		answer.version = theirs.version
-	}
 	refused := theirs.check(&l.cfg)
 	if refused == nil {
 		refused = l.identify(conn, theirs)

@@ -13,7 +13,7 @@ import (
 // As on Raft's own connections, one goroutine at a time reads and writes, and any other may close it.
 type called struct {
 	guarded
-	// silent says that the other end makes no reports, so that each request has Raft's deadline.
+	// silent says that reports are not heeded, so that each request has Raft's deadline.
 	silent bool
 	// revive dials a connection that was idle for long again, probe a connection that the other side has ended; nil: it
 	// is kept.

@@ -30,8 +30,6 @@ var errStalled = errors.New("a raft request has stopped in its middle for too lo
 type served struct {
 	guarded
 	interval time.Duration
-	// silent says that the dialler does not know reports.
-	silent bool
 	// begun is when the connection was accepted. heard is how much later bytes came last, 0 before any came.
 	begun time.Time
 	heard atomic.Int64
@@ -85,7 +83,7 @@ func (s *served) Read(b []byte) (int, error) {
 	if n > 0 {
 		s.heard.Store(int64(max(time.Since(s.begun), 1)))
 	}
-	if n > 0 && s.scan.long() && !s.silent {
+	if n > 0 && s.scan.long() {
 		s.progress(!s.scan.under())
 	}
 	return n, err

@@ -37,9 +37,6 @@ func (l *Layer) refusePlain(conn net.Conn) error {
 		return err
 	}
 	refused := l.greeting(codeTLS)
-	if speaks(theirs.version) {
-		refused.version = theirs.version
-	}
 	refused.text = fmt.Sprintf("node %d requires TLS (node_tls is require there), and node %d greets without (node_tls "+
 		"is off there): make them the same, by way of prefer", l.cfg.Node, theirs.node)
 	return refused.write(conn)

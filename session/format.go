@@ -1,0 +1,40 @@
+package session
+
+import "fmt"
+
+// The numbers of the forms that outlive a process or that another process reads. A program reads one number of each
+// form and refuses every other number with a [FormatError]. docs/decisions/the-first-rolling-upgrade.md says what the
+// next release does with these numbers.
+const (
+	// SnapshotFormat is the number in the header of a snapshot (fsm/snapshot.go).
+	SnapshotFormat = 1
+	// BackupFormat is the number in the header of a backup (backup/backup.go).
+	BackupFormat = 1
+	// DirectoryFormat is the number in the identity file of a data directory (node/identity.go). It stands for all files
+	// of the directory except the log and the snapshots, which have numbers of their own.
+	DirectoryFormat = 1
+	// GreetingFormat is the number in the greeting of a connection on Raft's port (transport/raftnet/greeting.go).
+	GreetingFormat = 1
+)
+
+// FormatError refuses a form for its number.
+type FormatError struct {
+	// What names the form, such as "the backup".
+	What string
+	// Found is the number that the form has, Reads the number that this program reads.
+	Found, Reads uint64
+	// Remedy says what to do.
+	Remedy string
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("%s has format %d, and this program reads format %d: %s", e.What, e.Found, e.Reads, e.Remedy)
+}
+
+// CheckFormat returns a [FormatError] unless found and reads are the same number.
+func CheckFormat(what string, found, reads uint64, remedy string) error {
+	if found == reads {
+		return nil
+	}
+	return &FormatError{What: what, Found: found, Reads: reads, Remedy: remedy}
+}
