@@ -7,51 +7,33 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
 // bug is one planted bug: a file of bugs/. The file begins with a paragraph that says what the bug does. Then come
 //
-//	from: the defects of other systems and the rules of docs/protocol.md or docs/tree.md that it stands for
-//	breaks: the invariants that it breaks
+//	shows: what the bug shows about the tests, as parseShows describes
 //	catch: ./package ^TestName$ [-flag ...] [VARIABLE=value,value,...]
 //	says: a regular expression
 //
-// with a pair of catch and says for each test that catches it, the fastest first. The patch comes last. For a bug that
-// the simulation does not see, or cannot see (0 seeds), a line takes the place of the simulation's pair:
-//
-//	unseen: 40 seeds: why not
+// The patch comes last.
 type bug struct {
-	name         string
-	what         string
-	from, breaks string
-	catchers     []catcher
-	// blind is why the simulation does not see the bug, empty if the file does not say. unseen is how many seeds, from
-	// 1 on, were tried without seeing it.
-	blind   string
-	unseen  int
+	name    string
+	what    string
+	shows   string
+	catcher catcher
 	changes []change
 }
 
-// simulation is the package of the tests that run whole clusters.
-const simulation = "./test/sim"
-
-// simulated reports whether a test of the simulation catches the bug.
-func (b *bug) simulated() bool {
-	return slices.ContainsFunc(b.catchers, func(c catcher) bool { return c.pkg == simulation })
-}
-
-// catcher is a test that fails when the bug is present.
+// catcher is the test that must fail when the bug is present.
 type catcher struct {
 	pkg, run string
 	// flags are more flags of the test's binary.
 	flags []string
-	// env holds the settings of one variable. They are tried one after the other until the test fails. Without a
-	// variable it is one empty string.
+	// env holds the settings of one variable. They are tried in turn until the test fails. Without a variable it is one
+	// empty string.
 	env []string
-	// says is what a line of the failing test's output must match. A test that fails for another reason catches
-	// nothing.
+	// says is what a line of the failing test's output must match. A failure with another message is no catch.
 	says *regexp.Regexp
 }
 
@@ -100,74 +82,37 @@ func (b *bug) parseHead(lines []string) error {
 		return errors.New("no paragraph at the beginning that says what the bug does")
 	}
 	b.what = strings.Join(lines[:end], " ")
+	values := make(map[string]string)
 	for _, line := range lines[end+1:] {
-		if line == "" {
+		key, value, ok := strings.Cut(line, ": ")
+		switch _, twice := values[key]; {
+		case line == "":
 			continue
+		case !ok || !slices.Contains([]string{"shows", "catch", "says"}, key):
+			return fmt.Errorf("%q: want a line of shows, catch or says", line)
+		case twice:
+			return fmt.Errorf("%q: the second line of %s", line, key)
 		}
-		if err := b.parseLine(line); err != nil {
-			return fmt.Errorf("%q: %w", line, err)
-		}
+		values[key] = value
 	}
-	switch {
-	case b.from == "" || b.breaks == "":
-		return errors.New("the from: or breaks: line is missing")
-	case len(b.catchers) == 0:
-		return errors.New("no catch: line")
-	case b.blind != "" && b.simulated():
-		return errors.New("a catch: line names the simulation, and an unseen: line says it does not see the bug")
+	var err error
+	if b.shows, err = parseShows(values["shows"]); err != nil {
+		return err
 	}
-	for _, c := range b.catchers {
-		if c.says == nil {
-			return fmt.Errorf("the says: line of %s is missing", c.run)
-		}
+	if b.catcher, err = parseCatcher(values["catch"]); err != nil {
+		return err
 	}
-	return nil
-}
-
-func (b *bug) parseLine(line string) error {
-	key, value, _ := strings.Cut(line, ": ")
-	switch key {
-	case "from":
-		b.from = value
-	case "breaks":
-		b.breaks = value
-	case "catch":
-		c, err := parseCatcher(value)
-		if err != nil {
-			return err
-		}
-		b.catchers = append(b.catchers, c)
-	case "says":
-		if len(b.catchers) == 0 || b.catchers[len(b.catchers)-1].says != nil {
-			return errors.New("no catch: line before it")
-		}
-		says, err := regexp.Compile(value)
-		if err != nil {
-			return err
-		}
-		b.catchers[len(b.catchers)-1].says = says
-	case "unseen":
-		return b.parseUnseen(value)
-	default:
-		return errors.New("not a line of from, breaks, catch, says or unseen")
+	if values["says"] == "" {
+		return errors.New("the says: line is missing")
 	}
-	return nil
-}
-
-func (b *bug) parseUnseen(text string) error {
-	seeds, why, _ := strings.Cut(text, " seeds: ")
-	n, err := strconv.Atoi(seeds)
-	if err != nil || n < 0 || why == "" {
-		return errors.New(`want "number seeds: why"`)
-	}
-	b.unseen, b.blind = n, why
-	return nil
+	b.catcher.says, err = regexp.Compile(values["says"])
+	return err
 }
 
 func parseCatcher(text string) (catcher, error) {
 	fields := strings.Fields(text)
 	if len(fields) < 2 || !strings.HasPrefix(fields[0], "./") {
-		return catcher{}, errors.New("want a package and a test")
+		return catcher{}, fmt.Errorf("catch: %q: want a package and a test", text)
 	}
 	c := catcher{pkg: fields[0], run: fields[1]}
 	for _, field := range fields[2:] {
@@ -176,7 +121,7 @@ func parseCatcher(text string) (catcher, error) {
 		case strings.HasPrefix(field, "-"):
 			c.flags = append(c.flags, field)
 		case !isVariable || c.env != nil:
-			return catcher{}, fmt.Errorf("%s is neither a flag nor the only variable", field)
+			return catcher{}, fmt.Errorf("catch: %s is neither a flag nor the only variable", field)
 		default:
 			for value := range strings.SplitSeq(values, ",") {
 				c.env = append(c.env, variable+"="+value)

@@ -72,24 +72,25 @@ func (c *change) copy(from, to string) error {
 	return os.WriteFile(to, []byte(patched), 0o600)
 }
 
-// build returns the test binary of a package under an overlay, "" for none.
-func (l *lab) build(ctx context.Context, pkg, overlay string) (string, error) {
+// build returns the test binary of a bug's catcher, with the bug in it.
+func (l *lab) build(ctx context.Context, b *bug) (string, error) {
+	overlay, err := l.overlay(b)
+	if err != nil {
+		return "", err
+	}
 	dir, err := os.MkdirTemp(l.scratch, "build-")
 	if err != nil {
 		return "", err
 	}
-	testdata := filepath.Join(l.root, filepath.FromSlash(pkg), "testdata")
+	testdata := filepath.Join(l.root, filepath.FromSlash(b.catcher.pkg), "testdata")
 	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS(testdata)); err != nil &&
 		!errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "test")
 	// Nobody looks into these binaries, and make check has vetted the packages: this saves a quarter of a build or more.
-	args := []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
-	}
-	build := exec.CommandContext(ctx, "go", append(args, pkg)...)
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary, "-overlay", overlay,
+		b.catcher.pkg)
 	build.Dir = l.root
 	// Each compiler and linker lives for a second or two: it collects no garbage unless it takes much memory, which saves
 	// a quarter of the processor time of a build.
@@ -118,18 +119,6 @@ func (l *lab) try(ctx context.Context, binary string, c *catcher, setting string
 	}
 	if l.heard != nil {
 		l.heard(c, output)
-	}
-	return nil
-}
-
-// passes runs a catcher without a bug.
-func (l *lab) passes(ctx context.Context, binary string, c *catcher, setting string) error {
-	output, err := l.run(ctx, binary, c, setting)
-	switch {
-	case err != nil:
-		return fmt.Errorf("the test fails without any bug: %w:\n%s", err, tail(output))
-	case strings.Contains(output, "no tests to run"):
-		return errNoTest
 	}
 	return nil
 }

@@ -1,16 +1,14 @@
-// Planted puts bugs into production code, one at a time, and runs the tests that must catch them. Each bug is a patch
-// of bugs/ that is applied to a copy, so that production has no switches for bugs. First it runs the tests without any
-// bug: a test that always fails catches nothing.
+// Planted puts bugs into production code, one at a time, and runs the test that must catch each. A bug is a patch of
+// bugs/ that is applied to a copy, so that production has no switches for bugs.
 //
 // Planted fails when a bug goes uncaught, when a patch does not apply to today's code, when a patched package does not
 // build, and when a test fails without the expected message.
 //
-//	go run ./test/planted                          each bug against the first of its catchers
-//	go run ./test/planted -simulate 'two-owners'   some of them against the simulation too
-//	go run ./test/planted -all                     against all of them
-//	go run ./test/planted -bug 'observers' -times 10   how reliably it is caught
-//	go run ./test/planted -share 7/3               a third of the bugs: every third one, and another third for 8/3
-//	go run ./test/planted -write                   bring the table in README.md up to date
+//	go run ./test/planted                              all bugs
+//	go run ./test/planted -bug two-owners -show        one bug, and what its test says
+//	go run ./test/planted -bug two-owners -times 10    how reliably it is caught: 9 of 10 times it must be
+//	go run ./test/planted -share 7/3                   a third of the bugs: every third one; another third for 8/3
+//	go run ./test/planted -write                       bring the tables in README.md up to date
 package main
 
 import (
@@ -23,6 +21,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,19 +37,17 @@ func main() {
 	}
 }
 
+// limit bounds one run of one test.
+const limit = 2 * time.Minute
+
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("planted", flag.ContinueOnError)
-	which := flags.String("bug", "", "only bugs whose name matches")
-	through := flags.String("catcher",
-		"", "only catchers whose package and test match; all of them, not only the first")
-	simulate := flags.String("simulate", "^$", "for bugs whose name matches, try the simulation besides the first catcher")
+	which := flags.String("bug", "", "only bugs whose name matches this regular expression")
 	share := flags.String("share", "1/1", "with k/n, one nth of the bugs; n values of k in a row take all of them")
-	all := flags.Bool("all", false, "try all catchers of each bug, not only the first")
-	times := flags.Int("times", 1, "try each catcher that often; 9 of 10 times it must catch")
+	times := flags.Int("times", 1, "try each bug that often; 9 of 10 times it must be caught")
 	workers := flags.Int("workers", 2, "bugs at a time")
-	limit := flags.Duration("limit", 2*time.Minute, "for one run of one test")
 	show := flags.Bool("show", false, "print what the tests say that catch")
-	write := flags.Bool("write", false, "only write the table into README.md")
+	write := flags.Bool("write", false, "only write the tables into README.md")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -66,11 +63,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *write {
 		return writeTable(filepath.Join(dir, "README.md"), bugs)
 	}
-	chosen, err := choose(bugs, choice{*which, *through, *simulate, *all})
+	name, err := regexp.Compile(*which)
 	if err != nil {
 		return err
 	}
-	if chosen, err = shareOf(chosen, *share); err != nil {
+	bugs = slices.DeleteFunc(bugs, func(b bug) bool { return !name.MatchString(b.name) })
+	if bugs, err = shareOf(bugs, *share); err != nil {
 		return err
 	}
 	scratch, err := os.MkdirTemp("", "planted-")
@@ -78,13 +76,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	s := &season{
-		lab: &lab{root: root, scratch: scratch, limit: *limit}, out: out, workers: *workers, times: *times,
-	}
+	r := &runner{lab: &lab{root: root, scratch: scratch, limit: limit}, out: out, workers: *workers, times: *times}
 	if *show {
-		s.lab.heard = func(c *catcher, output string) { s.print("%s says:\n%s\n", c, output) }
+		r.lab.heard = func(c *catcher, output string) { r.print("%s says:\n%s\n", c, output) }
 	}
-	return s.run(ctx, chosen)
+	return r.run(ctx, bugs)
 }
 
 // moduleRoot returns the directory of go.mod.
@@ -110,48 +106,7 @@ func shareOf(bugs []bug, share string) (part []bug, err error) {
 		}
 	}
 	if len(part) == 0 {
-		return nil, fmt.Errorf("-share %q: it has none of the %d chosen bugs", share, len(bugs))
+		return nil, fmt.Errorf("-share %q: none of the %d bugs that -bug matches", share, len(bugs))
 	}
 	return part, nil
-}
-
-// choice is what the flags of the same names select.
-type choice struct {
-	bug, catcher, simulate string
-	all                    bool
-}
-
-// catchers returns the selected catchers of a bug.
-func (o choice) catchers(b *bug, catches, simulate *regexp.Regexp) (chosen []catcher) {
-	every, simulated := o.all || o.catcher != "", simulate.MatchString(b.name)
-	for i, c := range b.catchers {
-		if (every || i == 0 || simulated && c.pkg == simulation) && catches.MatchString(c.String()) {
-			chosen = append(chosen, c)
-		}
-	}
-	return chosen
-}
-
-// choose returns the selected bugs, each with its selected catchers.
-func choose(bugs []bug, o choice) ([]bug, error) {
-	var words [3]*regexp.Regexp
-	for i, text := range []string{o.bug, o.catcher, o.simulate} {
-		var err error
-		if words[i], err = regexp.Compile(text); err != nil {
-			return nil, err
-		}
-	}
-	name, catches, simulate := words[0], words[1], words[2]
-	var chosen []bug
-	for _, b := range bugs {
-		b.catchers = o.catchers(&b, catches, simulate)
-		if len(b.catchers) > 0 && name.MatchString(b.name) {
-			chosen = append(chosen, b)
-		}
-	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("choose bugs: no bug matches -bug %q with a catcher that matches -catcher %q", o.bug,
-			o.catcher)
-	}
-	return chosen, nil
 }

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// judges are the judges whose guarantee has no number.
+var judges = []string{"admission", "durability", "liveness", "recipes"}
+
+// kinds are the kinds of defects that once escaped all tests, with what escaped.
+var kinds = map[string]string{
+	"access":                   "a role that was refused one call, and asked through another",
+	"agreement":                "replicas that differ; a follower that never catches up; an entry committed and not yet applied",
+	"callbacks and goroutines": "a callback that blocks; a reader that never reads; a result after its caller gave up",
+	"files":                    "an empty file; a directory that was removed under a running node",
+	"limits":                   "a bound that strangers share; a count that differs from what is kept; a rate below what users need",
+	"links":                    "a thin link on which a batch misses its deadline; an address that now belongs to another",
+	"load":                     "everybody at once, and again at once; 100,000 expiries in one instant; a recovery that runs into a limit",
+	"order and identity":       "an event before its answer; a late answer to an older attempt; two take-overs in turn; a forgotten repeat",
+	"partial failure":          "one full or hung disk; a leader that hears nobody and is heard",
+	"people":                   "a setting that differs between nodes; a node replaced before the last one has caught up",
+	"processes":                "a process that is stopped again and again, each time for less than the limit",
+	"re-creation and rollback": "a node on an older copy of its directory; a cluster made anew under living clients",
+	"sizes":                    "a message above what the next hop accepts; a count in bounds and bytes out of bounds",
+	"strangers":                "any bytes on any port; absurd terms and incarnations; a member's name without its key",
+	"the case nobody measured": "one client, many at once, an idle cluster: cost that no test looked at",
+	"time":                     "memory, files and names that are never given back",
+}
+
+var numbered = regexp.MustCompile(`^(tree )?[A-Z][0-9]+$`)
+
+// parseShows checks what a bug shows. It is one of
+//
+//	I4                 an invariant: its judge finds the violation
+//	T5, tree F1        a rule of docs/protocol.md, docs/tree.md or docs/zookeeper.md: a test fails without it. "tree" goes
+//	                   before D1, D2, F1 and F2 of docs/tree.md, whose numbers docs/protocol.md has too
+//	judge: liveness    a judge whose guarantee has no number
+//	kind: load         a kind of defects that once escaped
+func parseShows(text string) (string, error) {
+	class, name, _ := strings.Cut(text, ": ")
+	_, known := kinds[name]
+	switch {
+	case numbered.MatchString(text), class == "kind" && known, class == "judge" && slices.Contains(judges, name):
+		return text, nil
+	}
+	return "", fmt.Errorf("shows: %q: want an invariant, a rule, or a judge or kind that shows.go lists", text)
+}
+
+// byShows orders bugs by what they show: invariants, rules, judges, kinds.
+func byShows(a, b bug) int {
+	place := func(text string) (class int, letter string, number int) {
+		name := strings.TrimPrefix(text, "tree ")
+		n, err := strconv.Atoi(name[1:])
+		switch {
+		case err != nil && strings.HasPrefix(text, "judge: "):
+			return 2, text, 0
+		case err != nil:
+			return 3, text, 0
+		case name[0] == 'I':
+			return 0, "I", n
+		}
+		return 1, strings.TrimSuffix(text, name) + name[:1], n
+	}
+	classA, letterA, numberA := place(a.shows)
+	classB, letterB, numberB := place(b.shows)
+	return cmp.Or(classA-classB, strings.Compare(letterA, letterB), numberA-numberB, strings.Compare(a.name, b.name))
+}
+
+// layer returns the layer of tests that a package belongs to. Two bugs may show the same thing to two layers.
+func layer(pkg string) string {
+	for _, l := range []struct{ prefix, name string }{
+		{"./test/sim", "simulation"},
+		{"./test/model", "model"},
+		{"./test/raft", "raft"},
+		{"./test/whole", "whole nodes"},
+		{"./test/bench", "benchmark"},
+		{"./client/herd", "herd"},
+	} {
+		if pkg == l.prefix || strings.HasPrefix(pkg, l.prefix+"/") {
+			return l.name
+		}
+	}
+	return "rule test"
+}
