@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"holdfast/client/internal/core"
+	"holdfast/client/internal/writes"
 	"holdfast/session"
 	"holdfast/tree"
 )
@@ -26,7 +27,7 @@ var (
 // WritesLostError says that the cluster knows fewer writes of the session than it has answered: it was restored from
 // a backup, or has lost its state. The session can write no more: open another one. A write that hears of it before
 // it was sent also wraps [ErrNoEffect].
-type WritesLostError = core.WritesLostError
+type WritesLostError = writes.LostError
 
 // Tree reads, changes and watches the cluster's tree: small entries at paths such as /app/locks/a. [Session.Tree]
 // returns one that can do everything, [Client.Tree] one for reads and watches. Safe for concurrent use.

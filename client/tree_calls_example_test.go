@@ -225,17 +225,6 @@ func ExampleAllowStale() {
 	// x
 }
 
-// ExampleAnyVersion says in so many words that the version does not matter.
-func ExampleAnyVersion() {
-	ctx, _, in := inExample("/anyversion")
-	_, err := in.Create(ctx, "/a", nil, client.CreateOptions{})
-	check(err)
-	_, err = in.Delete(ctx, "/a", client.AnyVersion())
-	fmt.Println(err)
-	// Output:
-	// <nil>
-}
-
 // ExampleWithWill makes a mark, and has the cluster take note if the session ends before the mark is gone.
 func ExampleWithWill() {
 	ctx, s, in := inExample("/withwill")

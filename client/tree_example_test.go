@@ -63,7 +63,7 @@ func ExampleVersion() {
 	fmt.Println("version", set.Stat.Version)
 	_, err = in.Set(ctx, "/config", []byte("c"), client.Version(read.Stat.Version))
 	fmt.Println("changed since:", errors.Is(err, &tree.RefusedError{Code: tree.BadVersion}))
-	_, err = in.Delete(ctx, "/config", client.AnyVersion())
+	_, err = in.Delete(ctx, "/config")
 	check(err)
 	_, there, err := in.Exists(ctx, "/config")
 	check(err)
@@ -233,12 +233,12 @@ func ExampleTree_Mirror() {
 	// [size] 2 true <nil>
 }
 
-// ExampleTree_SetWill has the cluster note the end of a session.
-func ExampleTree_SetWill() {
+// ExampleWithWill_alone has the cluster note the end of a session.
+func ExampleWithWill_alone() {
 	ctx, s, in := inExample("/will")
-	_, err := in.SetWill(ctx, tree.Will{OnClose: true, Transaction: tree.Transaction{
+	_, err := in.Transact(ctx, tree.Transaction{}, client.WithWill(tree.Will{OnClose: true, Transaction: tree.Transaction{
 		Then: []tree.Op{tree.Create{Path: "/gone", Kind: tree.Persistent, Data: []byte("good bye")}},
-	}})
+	}}))
 	check(err)
 	check(s.Close(ctx))
 	_, _, in = inExample("/will")

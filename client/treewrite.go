@@ -23,13 +23,12 @@ type writeOptions struct {
 
 // Version lets a [Tree.Set] or [Tree.Delete] take effect only if the entry's Stat.Version is n, and a [Tree.SetACL]
 // only if its Stat.ACLVersion is n. Otherwise the tree refuses it with [tree.BadVersion].
+// The default is [tree.Any].
 func Version(n int64) WriteOption { return func(o *writeOptions) { o.version = n } }
-
-// AnyVersion lets a write take effect whichever version the entry has. It is the default.
-func AnyVersion() WriteOption { return Version(tree.Any) }
 
 // WithWill has a write also set the session's will, if the write takes effect: a transaction that the cluster carries
 // out when the session ends (U3). A will without operations removes the former one. Paths are relative to the chroot.
+// A [Tree.Transact] without operations sets the will alone.
 func WithWill(w tree.Will) WriteOption { return func(o *writeOptions) { o.will = &w } }
 
 // UntilAnswered has a write sent again until it is answered, or until ctx or the session has ended, also by a client
@@ -156,12 +155,6 @@ func (t *Tree) Transact(ctx context.Context, x tree.Transaction, o ...WriteOptio
 		transacted.Outcome.Refused = write.Refused // with the path below the chroot
 	}
 	return transacted, err
-}
-
-// SetWill sets the session's will, see [WithWill]. It returns the write's own stamp.
-func (t *Tree) SetWill(ctx context.Context, w tree.Will) (tree.Stamp, error) {
-	done, err := t.Transact(ctx, tree.Transaction{}, WithWill(w))
-	return done.Stamp, err
 }
 
 func optionsOf(all []WriteOption) writeOptions {

@@ -240,7 +240,7 @@ func (c memberActs) addMember(q *request) (act, error) {
 		return act{}, &inputError{"node", fmt.Sprintf("must be a number from 1 to %d", session.MaxNode)}
 	}
 	host := strings.TrimSpace(q.PostForm.Get("host"))
-	at := client.MemberPlace{Node: session.Node(number)}
+	at := session.MemberPlace{Node: session.Node(number)}
 	for _, one := range []struct {
 		name, port string
 		to         *string

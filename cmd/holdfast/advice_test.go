@@ -137,10 +137,10 @@ func TestEndpointsThatAreNone(t *testing.T) {
 func TestCallsThatAreCutShortNameTheFlag(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadOnly)
+	token := " --token-file " + tokenFile(t, tokenText)
 	for _, args := range []string{
-		"session open", "session hold", "session ls", "session show 0x1", "session close --token " + tokenText,
-		"session touch --token " + tokenText,
-		"session upgrade --token " + tokenText + ".local", "cluster members", "id allocate",
+		"session open", "session hold", "session ls", "session show 0x1", "session close" + token, "session touch" + token,
+		"session upgrade --token-file " + tokenFile(t, tokenText+".local"), "cluster members", "id allocate",
 	} {
 		_, _, stderr := execute(t, "", append(strings.Fields(args), "--call-timeout", "1ns")...)
 		if !strings.Contains(stderr, "not done within --call-timeout 1ns") ||
@@ -176,8 +176,8 @@ func TestWhatAnswersIsNoNode(t *testing.T) {
 				t.Errorf("%s: no cause in the line of\n%s", kind, stdout)
 			}
 		}
-		for _, command := range []string{"session ls", "session open", "session touch --token " +
-			tokenText, "cluster members"} {
+		for _, command := range []string{"session ls", "session open", "session touch --token-file " +
+			tokenFile(t, tokenText), "cluster members"} {
 			code, _, stderr := execute(t, "", append(strings.Fields(command), "--call-timeout", "4s", "--endpoints",
 				address)...)
 			if code != exitUnreachable ||

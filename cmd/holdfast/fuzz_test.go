@@ -161,13 +161,16 @@ func FuzzIDLayouts(f *testing.F) {
 	})
 }
 
+// tokenFromInput is the one argument about files that names none.
+const tokenFromInput = "--token-file=-"
+
 // FuzzArguments runs the program with any arguments, one on each line, after Ctrl-C. The program ends at once with one
 // of its exit codes, and gives a reason unless the code is 0.
 func FuzzArguments(f *testing.F) {
 	for _, s := range []string{
 		"id\nencode\n--node\n1\n--time\n2026-11-21T12:00:00Z", "id\nencode\n--node\n255\n--ms\n18446744073709551615",
 		"session\nopen\n--label\na=b\n--label\na=c",
-		"session\nshow\n0x1", "session\nclose\n--token\n" + tokenText, "session\ntouch\n--token=-",
+		"session\nshow\n0x1", "session\nclose\n" + tokenText, "session\ntouch\n" + tokenFromInput,
 		"session\nls\n--owner\n255\n--min-age\n-1h", "session\nhold\n--timeout=0s",
 		"cluster\nmembers\n-o\njson\n--endpoints\n,,:,[", "__complete\nsession\n", "--version", "", "help\nid",
 		"session\nhold\n--\n-x",
@@ -181,7 +184,7 @@ func FuzzArguments(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, arguments string) {
 		args := slices.DeleteFunc(strings.Split(arguments, "\n"), func(arg string) bool {
-			return strings.Contains(arg, "file") // it would name a file of the machine
+			return strings.Contains(arg, "file") && arg != tokenFromInput // it would name a file of the machine
 		})
 		code, _, errOut := runFuzzed(t, args...)
 		if code < exitDone || code > exitUnreachable || code != exitDone && errOut == "" {

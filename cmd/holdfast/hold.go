@@ -14,7 +14,7 @@ import (
 
 func (c *cli) sessionHold() *cobra.Command {
 	var open openFlags
-	var token tokenFlags
+	var token tokenFlag
 	var keep bool
 	cmd := &cobra.Command{
 		Use: "hold", Short: "Keep a session alive until interrupted", Args: noArgs,
@@ -58,10 +58,8 @@ session ends in another way the exit code is 1.`,
 	token.add(cmd)
 	c.target.registerReadOnly(cmd)
 	cmd.Flags().BoolVar(&keep, "keep", false, "on Ctrl-C leave the session to expire instead of closing it")
-	for _, source := range []string{"token", "token-file"} {
-		for _, ofNew := range []string{"timeout", "label", "local"} {
-			cmd.MarkFlagsMutuallyExclusive(source, ofNew)
-		}
+	for _, ofNew := range []string{"timeout", "label", "local"} {
+		cmd.MarkFlagsMutuallyExclusive("token-file", ofNew)
 	}
 	return cmd
 }

@@ -90,7 +90,7 @@ func TestHoldOpensALocalSession(t *testing.T) {
 
 func TestHoldKeepsTheSessionOfAToken(t *testing.T) {
 	n := startNode(t)
-	h := startHold(t, "--token", tokenText, "--keep")
+	h := startHold(t, "--token-file", tokenFile(t, tokenText), "--keep")
 	var v heldView
 	h.line(t, &v)
 	h.line(t, &eventView{})

@@ -70,8 +70,8 @@ func TestAnInterruptEndsTheWaitForInput(t *testing.T) {
 	l := startLocking(t, "echo runs; exec cat")
 	l.hears("runs")
 	for _, line := range []string{
-		"set /a -", "create /a -", "txn -", "session touch --token -", "session upgrade --token -",
-		"session close --token -", "session hold --token -", "create /a -e --token -", "lock break job",
+		"set /a -", "create /a -", "txn -", "session touch --token-file -", "session upgrade --token-file -",
+		"session close --token-file -", "session hold --token-file -", "create /a -e --token-file -", "lock break job",
 		"session kill " + s.ID().String(), "set /a @/dev/stdin", "txn /dev/stdin",
 	} {
 		stdin := newSilence(t)
@@ -146,7 +146,7 @@ func TestHoldWaitsForItsToken(t *testing.T) {
 	r, w := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, strings.Fields("session hold --keep --call-timeout 2s --token -"), stdin, w, &errs)
+		ended <- run(ctx, strings.Fields("session hold --keep --call-timeout 2s --token-file -"), stdin, w, &errs)
 		_ = w.Close()
 	}()
 	if _, err := io.CopyN(&out, r, 1); err != nil { // it holds the session

@@ -96,7 +96,7 @@ func toObserve(m *memberView) bool { return m != nil && !m.Leaving && m.Observer
 func toLeave(m *memberView) bool   { return m == nil || m.Leaving }
 
 func (c memberCommands) add() *cobra.Command {
-	var at client.MemberPlace
+	var at session.MemberPlace
 	var promote, noWait bool
 	cmd := &cobra.Command{
 		Use: "add NODE HOST", Short: "Take a node into the cluster", Args: arg.Two("NODE", "HOST"),

@@ -35,6 +35,7 @@ const tokenText = "0x0100000000010007.ab0000000000000000000000000000cd.42"
 
 func TestTables(t *testing.T) {
 	n := startNode(t)
+	token, local := tokenFile(t, tokenText), tokenFile(t, tokenText+".local")
 	tests := []struct{ args, want string }{
 		{"id decode 0x0100000000010007 0200000000020000", `
 ID                  NODE  TIME                      COUNTER
@@ -73,17 +74,17 @@ owner       2
 term        3
 index       77
 credited    250ms`},
-		{"session touch --token " + tokenText, `
+		{"session touch --token-file " + token, `
 id          0x0100000000010007
 safe until  -`},
-		{"session upgrade --token " + tokenText + ".local", `
+		{"session upgrade --token-file " + local, `
 id          0x0100000000010007
 token       0x0100000000010007.ab0000000000000000000000000000cd.43
 timeout     10s
 owner       1
 scope       global
 safe until  -`},
-		{"session close --token " + tokenText, "0x0100000000010007 closed"},
+		{"session close --token-file " + token, "0x0100000000010007 closed"},
 		{"cluster members", `
 NODE  VOTER  LEADER  CLIENT    RAFT      PEER
 1     yes    no      n1:7400   n1:7401   n1:7402
@@ -105,6 +106,7 @@ NODE  VOTER  LEADER  CLIENT    RAFT      PEER
 
 func TestJSON(t *testing.T) {
 	startNode(t)
+	token, local := tokenFile(t, tokenText), tokenFile(t, tokenText+".local")
 	tests := []struct{ args, want string }{
 		{
 			"id decode 0x0100000000010007",
@@ -120,9 +122,9 @@ func TestJSON(t *testing.T) {
 			`{"certificate":{"id":"0x0200000000020000","cause":"expired","last_touch_age_ms":10100,"owner":2,
 			"term":3,"index":77,"credited_ms":250,"ended_at":"2026-01-01T01:00:00Z"}}`,
 		},
-		{"session close --token " + tokenText, `{"id":"0x0100000000010007","closed":true}`},
-		{"session touch --token " + tokenText, `{"id":"0x0100000000010007"}`},
-		{"session upgrade --token " + tokenText + ".local", `{"id":"0x0100000000010007","owner":1,"timeout_ms":10000,
+		{"session close --token-file " + token, `{"id":"0x0100000000010007","closed":true}`},
+		{"session touch --token-file " + token, `{"id":"0x0100000000010007"}`},
+		{"session upgrade --token-file " + local, `{"id":"0x0100000000010007","owner":1,"timeout_ms":10000,
 			"token":"0x0100000000010007.ab0000000000000000000000000000cd.43"}`},
 	}
 	for _, tt := range tests {
@@ -194,6 +196,7 @@ func TestFiltersReachTheCluster(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	n := startNode(t)
+	token, local := tokenFile(t, tokenText), tokenFile(t, tokenText+".local")
 	closed := closedPort(t)
 	tests := []struct {
 		args   string
@@ -223,7 +226,7 @@ func TestExitCodes(t *testing.T) {
 		{"completion", nil, exitUsage, "none was given"},
 		{"session touch --token-file /", nil, exitUsage, "--token-file: read /: is a directory"},
 		{
-			"session touch --token " + tokenText + ".local", session.ErrMoved, exitFailed,
+			"session touch --token-file " + local, session.ErrMoved, exitFailed,
 			"a local session's, which node 1 alone can touch",
 		},
 		{"session show zz", nil, exitUsage, "hexadecimal"},
@@ -232,20 +235,19 @@ func TestExitCodes(t *testing.T) {
 		{"session open --label foo", nil, exitUsage, `--label "foo": want KEY=VALUE, or KEY= for an empty value`},
 		{"session open --label a=1 --label a=2", nil, exitUsage, "twice"},
 		{"session ls --scope all", nil, exitUsage, "any, global or local"},
-		{"session hold --token a --local", nil, exitUsage, "local"},
-		{"session upgrade", nil, exitUsage, "--token"},
-		{"session upgrade --token " + tokenText, nil, exitUnreachable, "resumed"},
+		{"session hold --token-file a --local", nil, exitUsage, "local"},
+		{"session upgrade", nil, exitUsage, "--token-file"},
+		{"session upgrade --token-file " + token, nil, exitUnreachable, "resumed"},
 		{
 			"session open --local", &session.FieldError{
 				Field: "local", Limit: "false while the cluster's setting local_sessions is off",
 			}, exitFailed,
 			"local must be false while the cluster's setting local_sessions is off",
 		},
-		{"session touch", nil, exitUsage, "--token"},
-		{"session touch --token x", nil, exitUsage, "ID.CREDENTIAL.ATTACHMENT"},
+		{"session touch", nil, exitUsage, "--token-file"},
+		{"session touch --token-file " + tokenFile(t, "x"), nil, exitUsage, "ID.CREDENTIAL.ATTACHMENT"},
 		{"session close --token-file /does/not/exist", nil, exitUsage, "no such file"},
-		{"session close --token a --token-file b", nil, exitUsage, "token-file"},
-		{"session hold --token a --label x=y", nil, exitUsage, "label"},
+		{"session hold --token-file a --label x=y", nil, exitUsage, "label"},
 		{"ping --count 0", nil, exitUsage, "1 to 1000000"},
 		{"ping --count 1000001", nil, exitUsage, "1 to 1000000"},
 		{"ping --interval -1s", nil, exitUsage, "--interval"},
@@ -258,9 +260,9 @@ func TestExitCodes(t *testing.T) {
 		{"id encode --node 1 --time 2025-12-31T23:59:59Z", nil, exitUsage, "2026"},
 		{"id encode --node 1 --ms 1099511627776", nil, exitUsage, "1099511627775"},
 		{"session show 0x5", nil, exitFailed, "unknown, closed or expired"},
-		{"session close --token " + tokenText, session.ErrMoved, exitFailed, "session hold --token-file FILE"},
-		{"session touch --token " + tokenText, session.ErrBadCredential, exitFailed, "credential"},
-		{"session touch --token " + tokenText, session.ErrLagging, exitFailed, "newest token as it was printed"},
+		{"session close --token-file " + token, session.ErrMoved, exitFailed, "session hold --token-file FILE"},
+		{"session touch --token-file " + token, session.ErrBadCredential, exitFailed, "credential"},
+		{"session touch --token-file " + token, session.ErrLagging, exitFailed, "newest token as it was printed"},
 		{"session open --call-timeout 1s", session.ErrNoLeader, exitFailed, "no leader"},
 		{"session ls --call-timeout 1s", session.ErrNoLeader, exitFailed, "no leader"},
 		{"session open", &session.LimitError{Name: "sessions", Limit: "3"}, exitFailed, "over the limit"},
@@ -270,7 +272,7 @@ func TestExitCodes(t *testing.T) {
 		{"session watch --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, closed},
 		{"watch /a --call-timeout 200ms --endpoints " + closed, nil, exitUnreachable, closed},
 		{
-			"session touch --call-timeout 200ms --token " + tokenText + " --endpoints " + closed, nil, exitUnreachable,
+			"session touch --call-timeout 200ms --token-file " + token + " --endpoints " + closed, nil, exitUnreachable,
 			closed,
 		},
 		{"cluster status --endpoints " + closed, nil, exitUnreachable, closed},
@@ -350,7 +352,7 @@ func TestOpenPrintsATokenThatOtherCommandsTake(t *testing.T) {
 	if v.Token != tokenText || v.ID != idText(livingID) || v.TimeoutMS != 10_000 || v.Owner != 1 || v.SafeUntil == nil {
 		t.Errorf("got %+v", v)
 	}
-	if code, _, stderr = execute(t, v.Token+"\n", "session", "close", "--token", "-"); code != exitDone {
+	if code, _, stderr = execute(t, v.Token+"\n", "session", "close", "--token-file", "-"); code != exitDone {
 		t.Errorf("token from standard input: exit code %d, %s", code, stderr)
 	}
 	file := filepath.Join(t.TempDir(), "token")

@@ -166,7 +166,7 @@ type touchView struct {
 }
 
 func (c *cli) sessionTouch() *cobra.Command {
-	var flags tokenFlags
+	var flags tokenFlag
 	cmd := &cobra.Command{
 		Use: "touch", Short: "Touch a session once", Args: noArgs,
 		Long: `Touch a session once, at the node that owns it, and print the time until which the cluster promises
@@ -202,7 +202,7 @@ the session was resumed after the token was issued.`,
 }
 
 func (c *cli) sessionUpgrade() *cobra.Command {
-	var flags tokenFlags
+	var flags tokenFlag
 	cmd := &cobra.Command{
 		Use: "upgrade", Short: "Make a local session global", Args: noArgs,
 		Long: `Make a local session global, and print its new token. The session keeps its id and timeout. From
@@ -232,7 +232,7 @@ If the outcome is unknown, run the command again; that is safe.`,
 }
 
 func (c *cli) sessionClose() *cobra.Command {
-	var flags tokenFlags
+	var flags tokenFlag
 	cmd := &cobra.Command{
 		Use: "close", Short: "Close a session", Args: noArgs,
 		Long: `Close a session: it ends at once for everyone. The command fails if the session was resumed after

@@ -19,8 +19,8 @@ import (
 
 // tokenHelp is part of the help of every command that prints or takes a token.
 const tokenHelp = `A token is a secret: with it, anyone can take the session over or close it. Its form is
-ID.CREDENTIAL.ATTACHMENT, followed by .local for a local session. Use --token-file, or --token - and
-standard input: other users of the machine can see the arguments of a command.`
+ID.CREDENTIAL.ATTACHMENT, followed by .local for a local session. No command takes a token as an
+argument: other users of the machine could see it.`
 
 // formatToken returns the text of a token, as commands print it and users keep it.
 func formatToken(t session.Token) string { return t.Secret() }
@@ -53,51 +53,46 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	switch {
 	case !slices.ContainsFunc(args, isToken):
 		return arg.None(cmd, args)
-	case cmd.Flags().Lookup("token") != nil:
-		return usage("%q takes a token with --token-file or --token -, not as an argument", cmd.CommandPath())
+	case cmd.Flags().Lookup("token-file") != nil:
+		return usage("%q takes a token with --token-file, not as an argument", cmd.CommandPath())
 	default:
 		return usage("%q takes no arguments, not a token", cmd.CommandPath())
 	}
 }
 
-// tokenFlags are the flags that say where a command reads its token.
-type tokenFlags struct{ text, file string }
+// tokenFlag is the flag that says where a command reads its token.
+type tokenFlag struct{ file string }
 
-func (f *tokenFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.text, "token", "", "the session's token, a secret; - reads it from standard input")
+func (f *tokenFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "token-file", "",
-		"file that holds the session's token, or the whole output of session open")
-	cmd.MarkFlagsMutuallyExclusive("token", "token-file")
+		"file that holds the session's token, or the whole output of session open; - reads standard input")
 	cmd.Long += "\n\n" + tokenHelp
 }
 
-func (f *tokenFlags) given() bool { return f.text != "" || f.file != "" }
+func (f *tokenFlag) given() bool { return f.file != "" }
 
 // tokenBytes bounds the bytes that are read of a token's file.
 const tokenBytes = 4096
 
-func (f *tokenFlags) token(ctx context.Context, stdin io.Reader) (session.Token, error) {
-	switch {
-	case f.file != "":
+func (f *tokenFlag) token(ctx context.Context, stdin io.Reader) (session.Token, error) {
+	switch f.file {
+	case "":
+		return session.Token{}, usage("no token given: want --token-file")
+	case "-":
+	default:
 		file, err := os.Open(f.file)
 		if err != nil {
 			return session.Token{}, usage("--token-file: %w", err)
 		}
 		defer func() { _ = file.Close() }() // it is open for reading only
 		stdin = file
-	case f.text == "":
-		return session.Token{}, usage("no token given: want --token or --token-file")
-	case f.text != "-":
-		return parseToken(f.text)
 	}
 	b, err := io.ReadAll(io.LimitReader(arg.Until(ctx, stdin), tokenBytes))
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return session.Token{}, fmt.Errorf("read the token: %w", err)
-	case err != nil && f.file != "":
-		return session.Token{}, usage("--token-file: %w", err) // for example, FILE is a directory
 	case err != nil:
-		return session.Token{}, fmt.Errorf("read token from standard input: %w", err)
+		return session.Token{}, usage("--token-file: %w", err) // for example, FILE is a directory
 	}
 	return parseToken(tokenIn(string(b)))
 }

@@ -7,6 +7,16 @@ import (
 	"testing"
 )
 
+// tokenFile returns a file that holds a token.
+func tokenFile(t *testing.T, token string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // A file may hold the whole output of a command that prints a token, in each form.
 func TestTokensInOutputs(t *testing.T) {
 	startNode(t)
@@ -26,7 +36,7 @@ func TestTokensInOutputs(t *testing.T) {
 		}
 	}
 	for _, text := range []string{`{"id":"0x0100000000010007"}`, `{"token":"` + tokenText, `{"token":1}`, "{}", ""} {
-		code, _, stderr := execute(t, text, "session", "touch", "--token", "-")
+		code, _, stderr := execute(t, text, "session", "touch", "--token-file", "-")
 		if code != exitUsage || strings.Contains(stderr, "ab00000") {
 			t.Errorf("%s: exit code %d, %s", text, code, stderr)
 		}

@@ -20,7 +20,7 @@ type createFlags struct {
 
 	ttl, linger time.Duration
 	acl         []string
-	token       tokenFlags
+	token       tokenFlag
 	open        openFlags
 }
 
@@ -62,10 +62,8 @@ its present holder, writes, and leaves the session to expire: "holdfast session 
 	f.token.add(cmd)
 	f.open.add(cmd)
 	cmd.MarkFlagsMutuallyExclusive("ephemeral", "container", "ttl")
-	for _, source := range []string{"token", "token-file"} {
-		for _, other := range []string{"hold", "timeout", "label", "local"} {
-			cmd.MarkFlagsMutuallyExclusive(source, other)
-		}
+	for _, other := range []string{"hold", "timeout", "label", "local"} {
+		cmd.MarkFlagsMutuallyExclusive("token-file", other)
 	}
 	return c.ofTree(cmd)
 }

@@ -105,8 +105,8 @@ func TestAnAccessListIsInheritedAgain(t *testing.T) {
 	succeed(t, "set", "/app/a", "x")
 }
 
-// A transaction in JSON does what the same one in lines does, and more.
-func TestTransactionsInJSON(t *testing.T) {
+// A transaction carries out one list of operations or the other, all or none.
+func TestTransactions(t *testing.T) {
 	startTree(t)
 	const text = `{
 		"if": [{"path": "/a", "property": "missing"}],
@@ -137,7 +137,7 @@ func TestTransactionsInJSON(t *testing.T) {
 	}
 }
 
-func TestJSONTransactionsThatAreRefused(t *testing.T) {
+func TestTransactionsThatAreRefused(t *testing.T) {
 	for text, says := range map[string]string{
 		`{"then": [{"op": "move", "path": "/a"}]}`:                                   `then[0]: op "move"`,
 		`{"then": [{"op": "delete", "path": "/a", "text": "x"}]}`:                    "want only path version",
@@ -146,7 +146,11 @@ func TestJSONTransactionsThatAreRefused(t *testing.T) {
 		`{"then": [{"op": "create", "path": "/a", "ttl": "soon"}]}`:                  `ttl "soon"`,
 		`{"then": [{"op": "create", "path": "/a", "ttl": "1s", "container": true}]}`: "not both",
 		`{"then": [{"op": "create", "path": "relative"}]}`:                           "begin with a slash",
-		`{"if": [{"path": "/a", "property": "version", "is": "~", "value": 3}]}`:     "if[0]: condition",
+		`{"if": [{"path": "/a", "property": "version", "is": "~", "value": 3}]}`:     `if[0]: is "~"`,
+		`{"if": [{"path": "/a", "property": "version", "is": "="}]}`:                 "want a value",
+		`{"if": [{"path": "/a", "property": "size", "is": "=", "value": 3}]}`:        `property "size"`,
+		`{"if": [{"path": "/a", "property": "exists", "value": 1}]}`:                 "no is and no value",
+		`{"if": [{"path": "/a", "property": "created", "is": "=", "value": "3.x"}]}`: "if[0]",
 		`{"if": [{"path": "/a", "property": "version", "is": "=", "value": "x"}]}`:   `value "x"`,
 		`{"when": []}`: `unknown field "when"`,
 		`{} {}`:        "more follows",

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,21 +28,9 @@ func (c *treeCommands) treeTransact() *cobra.Command {
 			}
 			return nil
 		},
-		Long: `Carry out several operations on the tree, all or none. If all conditions hold, the operations
-before the line "else" are carried out, otherwise those after it. Each line of FILE is one of
-
-  if PATH exists|missing
-  if PATH version|owner|created|modified|children =|!=|<|> VALUE
-  create PATH [DATA]        create-sequential PATH [DATA]
-  set PATH DATA [VERSION]   delete PATH [VERSION]
-  check PATH [VERSION]      delete-tree PATH
-  else
-
-Words with spaces or bytes that are not printable are in double quotes, as "a b\x00". Lines that
-begin with # are comments. The exit code is 1 if an operation was refused: then none had an
-effect.
-
-A FILE that begins with { is JSON, with the same words:
+		Long: `Carry out several operations on the tree, all or none. FILE is JSON: if all conditions of "if"
+hold, the operations of "then" are carried out, otherwise those of "else". Any of the three may be
+left out.
 
   {"if": [{"path": "/a", "property": "version", "is": "=", "value": 3}],
    "then": [{"op": "set", "path": "/a", "text": "x"},
@@ -46,25 +38,31 @@ A FILE that begins with { is JSON, with the same words:
              "acl": ["world:anyone:r"]}],
    "else": [{"op": "delete", "path": "/b", "version": 7}]}
 
-"data" is in base64. The properties "exists" and "missing" have no "is" and no "value". Only JSON
-has "sequential", "parents", "container", "ttl" and "acl" of create, and the operation "acl".
+A "property" is version, owner, created, modified or children, compared with =, !=, < or >; or it is
+exists or missing, without "is" and "value". The fields of an "op" besides "path":
+
+  create       text or data, acl, sequential, parents, and ttl or container
+  set          text or data, version
+  delete       version
+  delete-tree
+  acl          acl, version
+  check        version
+
+"text" is the data as it is, "data" is in base64. The exit code is 1 if an operation was refused:
+then none had an effect.
 
 ` + writeHelp,
 		Example: `  holdfast txn - <<'END'
-  if /app/config version = 3
-  set /app/config "threads = 8"
-  create /app/changed
+  {"if": [{"path": "/app/config", "property": "version", "is": "=", "value": 3}],
+   "then": [{"op": "set", "path": "/app/config", "text": "threads = 8"},
+            {"op": "create", "path": "/app/changed"}]}
   END`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := textGiven(cmd.Context(), args[0], c.stdin)
 			if err != nil {
 				return err
 			}
-			parse := parseTransaction
-			if strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
-				parse = parseJSONTransaction
-			}
-			x, err := parse(string(text))
+			x, err := parseTransaction(text)
 			if err != nil {
 				return err
 			}
@@ -74,8 +72,7 @@ has "sequential", "parents", "container", "ttl" and "acl" of create, and the ope
 	return c.ofTree(cmd)
 }
 
-// maxText bounds the text of a transaction: as base64 or with escapes, what a write may hold takes up to six times as
-// much.
+// maxText bounds the text of a transaction: with JSON's escapes, what a write may hold takes up to six times as much.
 const maxText = 8 * tree.MaxRequest
 
 // textGiven reads a file, or with - the standard input.
@@ -137,32 +134,79 @@ func (c *treeCommands) transact(ctx context.Context, x tree.Transaction) error {
 	})
 }
 
-// parseTransaction reads the lines of a transaction. A usage error names the line.
-func parseTransaction(text string) (tree.Transaction, error) {
+// jsonTransaction is a transaction as users write it in JSON.
+type jsonTransaction struct {
+	If   []jsonCondition `json:"if"`
+	Then []jsonOp        `json:"then"`
+	Else []jsonOp        `json:"else"`
+}
+
+type jsonCondition struct {
+	Path     string    `json:"path"`
+	Property string    `json:"property"`
+	Is       string    `json:"is"`
+	Value    *jsonWord `json:"value"`
+}
+
+// jsonOp is an operation: each has some of the fields.
+type jsonOp struct {
+	Op   string `json:"op"`
+	Path string `json:"path"`
+	// Data is in base64, Text as it is: one of them at most.
+	Data    *[]byte `json:"data"`
+	Text    *string `json:"text"`
+	Version *int64  `json:"version"`
+
+	Sequential bool     `json:"sequential"`
+	Parents    bool     `json:"parents"`
+	Container  bool     `json:"container"`
+	TTL        string   `json:"ttl"`
+	ACL        []string `json:"acl"`
+}
+
+// jsonWord is a string or a number.
+type jsonWord string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (w *jsonWord) UnmarshalJSON(b []byte) error {
+	var number json.Number
+	if err := json.Unmarshal(b, &number); err == nil {
+		*w = jsonWord(number)
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(w))
+}
+
+// parseTransaction reads a transaction in JSON. Its errors are about usage.
+func parseTransaction(text []byte) (tree.Transaction, error) {
+	var given jsonTransaction
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&given); err != nil {
+		return tree.Transaction{}, usage("transaction: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return tree.Transaction{}, usage("transaction: more follows its end")
+	}
 	var x tree.Transaction
-	ops := &x.Then
-	number := 0
-	for line := range strings.Lines(text) {
-		number++
-		words, err := wordsOf(line)
-		switch {
-		case err != nil:
-		case len(words) == 0:
-			continue
-		case words[0] == "else" && len(words) == 1 && ops == &x.Then:
-			ops = &x.Else
-			continue
-		case words[0] == "if":
-			var condition tree.Condition
-			condition, err = parseCondition(words[1:])
-			x.If = append(x.If, condition)
-		default:
-			var op tree.Op
-			op, err = parseOp(words[0], words[1:])
-			*ops = append(*ops, op)
-		}
+	for i, one := range given.If {
+		c, err := one.parse()
 		if err != nil {
-			return tree.Transaction{}, usage("line %d: %w", number, err)
+			return tree.Transaction{}, usage("if[%d]: %w", i, err)
+		}
+		x.If = append(x.If, c)
+	}
+	for _, of := range []struct {
+		name  string
+		given []jsonOp
+		ops   *[]tree.Op
+	}{{"then", given.Then, &x.Then}, {"else", given.Else, &x.Else}} {
+		for i := range of.given {
+			op, err := of.given[i].parse()
+			if err != nil {
+				return tree.Transaction{}, usage("%s[%d]: %w", of.name, i, err)
+			}
+			*of.ops = append(*of.ops, op)
 		}
 	}
 	if err := x.Check(); err != nil {
@@ -171,58 +215,36 @@ func parseTransaction(text string) (tree.Transaction, error) {
 	return x, nil
 }
 
-// wordsOf splits a line at spaces. Words in double quotes are strings of Go.
-func wordsOf(line string) (words []string, err error) {
-	rest := strings.TrimSpace(line)
-	if strings.HasPrefix(rest, "#") {
-		return nil, nil
-	}
-	for rest != "" {
-		word := rest
-		if rest[0] == '"' {
-			quoted, err := strconv.QuotedPrefix(rest)
-			if err != nil {
-				return nil, fmt.Errorf("quotes do not end, or have a bad escape: %q", rest)
-			}
-			if word, err = strconv.Unquote(quoted); err != nil {
-				return nil, err
-			}
-			rest = rest[len(quoted):]
-		} else {
-			if end := strings.IndexAny(rest, " \t"); end >= 0 {
-				word = rest[:end]
-			}
-			rest = rest[len(word):]
+// parse returns the condition.
+func (c *jsonCondition) parse() (tree.Condition, error) {
+	if c.Property == "exists" || c.Property == "missing" {
+		if c.Is != "" || c.Value != nil {
+			return tree.Condition{}, fmt.Errorf("property %q has no is and no value", c.Property)
 		}
-		words = append(words, word)
-		rest = strings.TrimLeft(rest, " \t")
-	}
-	return words, nil
-}
-
-// parseCondition reads the words of a condition after "if".
-func parseCondition(words []string) (tree.Condition, error) {
-	form := fmt.Errorf("condition %q: want PATH exists|missing, or PATH PROPERTY =|!=|<|> VALUE", words)
-	if len(words) == 2 && (words[1] == "exists" || words[1] == "missing") {
-		c := tree.Condition{Path: words[0], Property: tree.Exists, Is: tree.Equal}
-		if words[1] == "exists" {
-			c.Value = 1
+		there := tree.Condition{Path: c.Path, Property: tree.Exists, Is: tree.Equal}
+		if c.Property == "exists" {
+			there.Value = 1
 		}
-		return c, nil
-	}
-	if len(words) != 4 {
-		return tree.Condition{}, form
+		return there, nil
 	}
 	property := map[string]tree.Property{
 		"version": tree.DataVersion, "owner": tree.OwnerID, "created": tree.CreatedStamp,
 		"modified": tree.ModifiedStamp, "children": tree.ChildCount,
-	}[words[1]]
-	is := map[string]tree.Comparison{"=": tree.Equal, "!=": tree.NotEqual, "<": tree.Less, ">": tree.Greater}[words[2]]
-	if property == 0 || is == 0 {
-		return tree.Condition{}, form
+	}[c.Property]
+	is := map[string]tree.Comparison{
+		"=": tree.Equal, "!=": tree.NotEqual, "<": tree.Less, ">": tree.Greater,
+	}[c.Is]
+	switch {
+	case property == 0:
+		return tree.Condition{}, fmt.Errorf(
+			"property %q: want exists, missing, version, owner, created, modified or children", c.Property)
+	case is == 0:
+		return tree.Condition{}, fmt.Errorf("is %q: want =, !=, < or >", c.Is)
+	case c.Value == nil:
+		return tree.Condition{}, fmt.Errorf("property %q: want a value", c.Property)
 	}
-	value, err := parseValue(property, words[3])
-	return tree.Condition{Path: words[0], Property: property, Is: is, Value: value}, err
+	value, err := parseValue(property, string(*c.Value))
+	return tree.Condition{Path: c.Path, Property: property, Is: is, Value: value}, err
 }
 
 // parseValue reads what a property is compared with: a session id, a stamp or a number.
@@ -243,40 +265,87 @@ func parseValue(p tree.Property, word string) (uint64, error) {
 	return n, nil
 }
 
-// parseOp reads an operation from its verb and the words behind it.
-func parseOp(verb string, words []string) (tree.Op, error) {
-	form, known := map[string]struct{ least, most, version int }{
-		"create": {1, 2, -1}, "create-sequential": {1, 2, -1}, "set": {2, 3, 2}, "delete": {1, 2, 1},
-		"check": {1, 2, 1}, "delete-tree": {1, 1, -1},
-	}[verb]
-	if !known {
-		return nil, fmt.Errorf("%q: want if, else, create, create-sequential, set, delete, check or delete-tree", verb)
-	}
-	if len(words) < form.least || len(words) > form.most {
-		return nil, fmt.Errorf("%s takes %d to %d words, not %d", verb, form.least, form.most, len(words))
-	}
+// parse returns the operation. A field that the operation does not have is an error.
+func (o *jsonOp) parse() (tree.Op, error) {
 	version := int64(tree.Any)
-	if form.version >= 0 && len(words) > form.version {
-		n, err := strconv.ParseInt(words[form.version], 10, 64)
-		if err != nil || n < 0 {
-			return nil, fmt.Errorf("version %q: want a whole number", words[form.version])
+	if o.Version != nil {
+		if version = *o.Version; version < 0 {
+			return nil, fmt.Errorf("version %d: want 0 or more", version)
 		}
-		version = n
 	}
-	path := words[0]
-	switch verb {
+	if err := o.fits(); err != nil {
+		return nil, err
+	}
+	data := o.data()
+	switch o.Op {
+	case "create":
+		return o.create(data)
 	case "set":
-		return tree.Set{Path: path, Data: []byte(words[1]), Version: version}, nil
+		return tree.Set{Path: o.Path, Data: data, Version: version}, nil
 	case "delete":
-		return tree.Delete{Path: path, Version: version}, nil
+		return tree.Delete{Path: o.Path, Version: version}, nil
 	case "check":
-		return tree.Check{Path: path, Version: version}, nil
+		return tree.Check{Path: o.Path, Version: version}, nil
 	case "delete-tree":
-		return tree.DeleteTree{Path: path}, nil
+		return tree.DeleteTree{Path: o.Path}, nil
+	default:
+		acl, err := parseGrants(o.ACL)
+		return tree.SetACL{Path: o.Path, ACL: acl, Version: version}, err
 	}
-	create := tree.Create{Path: path, Sequential: verb == "create-sequential", Kind: tree.Persistent}
-	if len(words) > 1 {
-		create.Data = []byte(words[1])
+}
+
+// fits returns an error for an operation that there is not, and for a field that it does not have.
+func (o *jsonOp) fits() error {
+	fields, known := map[string]string{
+		"create": "data acl new", "set": "data version", "delete": "version", "check": "version", "delete-tree": "",
+		"acl": "version acl",
+	}[o.Op]
+	if !known {
+		return fmt.Errorf("op %q: want create, set, delete, check, delete-tree or acl", o.Op)
 	}
-	return create, nil
+	for field, given := range map[string]bool{
+		"data": o.Data != nil || o.Text != nil, "version": o.Version != nil, "acl": o.ACL != nil,
+		"new": o.Sequential || o.Parents || o.Container || o.TTL != "",
+	} {
+		if given && !strings.Contains(fields, field) {
+			return fmt.Errorf("op %q has no such field: want only path %s", o.Op, strings.Replace(fields, "new",
+				"sequential parents container ttl", 1))
+		}
+	}
+	if o.Data != nil && o.Text != nil {
+		return errors.New("want data or text, not both")
+	}
+	return nil
+}
+
+// data returns the data of the operation; nil for none.
+func (o *jsonOp) data() []byte {
+	switch {
+	case o.Data != nil:
+		return *o.Data
+	case o.Text != nil:
+		return []byte(*o.Text)
+	default:
+		return nil
+	}
+}
+
+func (o *jsonOp) create(data []byte) (tree.Op, error) {
+	create := tree.Create{
+		Path: o.Path, Sequential: o.Sequential, Parents: o.Parents, Data: data, Kind: tree.Persistent,
+	}
+	var err error
+	switch {
+	case o.Container && o.TTL != "":
+		return nil, errors.New("want container or ttl, not both")
+	case o.Container:
+		create.Kind = tree.Container
+	case o.TTL != "":
+		create.Kind = tree.Expiring
+		if create.TTL, err = time.ParseDuration(o.TTL); err != nil {
+			return nil, fmt.Errorf("ttl %q: want a duration such as 90s", o.TTL)
+		}
+	}
+	create.ACL, err = parseGrants(o.ACL)
+	return create, err
 }

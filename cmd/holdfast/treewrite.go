@@ -111,7 +111,7 @@ func (f *versionFlag) add(cmd *cobra.Command, what string) {
 
 func (f *versionFlag) option() client.WriteOption {
 	if f.version == tree.MaxIndex {
-		return client.AnyVersion()
+		return client.Version(tree.Any)
 	}
 	return client.Version(int64(f.version)) //nolint:gosec // at most MaxIndex
 }

@@ -71,65 +71,25 @@ func TestTreeIsWritten(t *testing.T) {
 	wantOutput(t, succeed(t, "rm", "-r", "/app"), "removed 4 entries")
 }
 
-func TestTransactionsOfFiles(t *testing.T) {
-	startTree(t)
-	const text = "# made once\nif /a missing\ncreate /a \"x\\x00 y\"\ncreate-sequential /a/\nelse\nset /a z 0\n"
-	for i, want := range []string{
-		"all conditions hold\ncreate /a\ncreate /a/0000000000", "a condition does not hold\nset /a",
-	} {
-		if code, stdout, stderr := execute(t, text, "txn", "-"); code != exitDone || stdout != want+"\n" {
-			t.Errorf("run %d: exit code %d, %q, %s", i, code, stdout, stderr)
-		}
-		if got, data := succeed(t, "get", "/a"), []string{"x\x00 y", "z"}[i]; got != data {
-			t.Errorf("run %d: data %q, want %q", i, got, data)
-		}
-	}
-	if code, _, stderr := execute(t, text, "txn", "-"); code != exitFailed || !strings.Contains(stderr, "BAD_VERSION") {
-		t.Errorf("exit code %d, %s", code, stderr)
-	}
-}
-
 // The text of a transaction may be longer than what the transaction holds.
 func TestTextOfALargeTransaction(t *testing.T) {
 	data := make([]byte, tree.MaxRequest-1000)
 	for form, given := range map[string]string{
 		"base64":  `{"then": [{"op": "set", "path": "/a", "data": "` + base64.StdEncoding.EncodeToString(data) + `"}]}`,
-		"escapes": `set /a "` + strings.Repeat(`\x00`, len(data)) + `"`,
+		"escapes": `{"then": [{"op": "set", "path": "/a", "text": "` + strings.Repeat(`\u0000`, len(data)) + `"}]}`,
 	} {
 		text, err := textGiven(t.Context(), "-", strings.NewReader(given))
 		if err != nil {
 			t.Errorf("%s: %v", form, err)
 			continue
 		}
-		parse := parseTransaction
-		if text[0] == '{' {
-			parse = parseJSONTransaction
-		}
-		x, err := parse(string(text))
+		x, err := parseTransaction(text)
 		if set, ok := x.Then[0].(tree.Set); err != nil || !ok || !bytes.Equal(set.Data, data) {
 			t.Errorf("%s: %v", form, err)
 		}
 	}
 	if _, err := textGiven(t.Context(), "-", strings.NewReader(strings.Repeat(" ", maxText+1))); err == nil {
 		t.Error("a text without an end was read")
-	}
-}
-
-func TestTransactionsThatAreRefused(t *testing.T) {
-	for text, says := range map[string]string{
-		"move /a /b":            `line 1: "move"`,
-		"\nset /a":              "line 2: set takes 2 to 3 words, not 1",
-		"delete /a -1":          "version",
-		"if /a version ~ 3":     "condition",
-		"if /a version = x":     `value "x"`,
-		"create \"/a":           "quotes",
-		"else\nelse":            "line 2",
-		"create relative":       "begin with a slash",
-		"if /a created = 3.x.4": "line 1",
-	} {
-		if code, _, stderr := execute(t, text, "txn", "-"); code != exitUsage || !strings.Contains(stderr, says) {
-			t.Errorf("%q: exit code %d, %s, want %q", text, code, stderr, says)
-		}
 	}
 }
 
@@ -282,7 +242,7 @@ func TestEphemeralsOfATokenBelongToItsSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := execute(t, formatToken(s.Token()), "create", "/e", "-e", "--token", "-"); code != exitDone {
+	if code, _, stderr := execute(t, formatToken(s.Token()), "create", "/e", "-e", "--token-file", "-"); code != exitDone {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
 	if e, err := c.Tree(client.Linearizable()).Get(t.Context(), "/e"); err != nil || e.Stat.Owner != uint64(s.ID()) {

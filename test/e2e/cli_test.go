@@ -100,7 +100,7 @@ func TestCommandLine(t *testing.T) {
 	if err := json.Unmarshal([]byte(opened), &left); err != nil || code != 0 {
 		t.Fatalf("open: exit %d, %q, %v", code, opened, err)
 	}
-	if out, code := c.holdfast(left.Token, "session", "touch", "--token", "-"); code != 0 {
+	if out, code := c.holdfast(left.Token, "session", "touch", "--token-file", "-"); code != 0 {
 		t.Errorf("touch: exit %d, %q", code, out)
 	}
 
@@ -131,7 +131,7 @@ func TestCommandLine(t *testing.T) {
 		!strings.Contains(out, `"closed"`) {
 		t.Errorf("show after Ctrl-C: exit %d, %q; want a certificate that says closed", code, out)
 	}
-	if out, code := c.holdfast(left.Token, "session", "close", "--token", "-"); code != 1 {
+	if out, code := c.holdfast(left.Token, "session", "close", "--token-file", "-"); code != 1 {
 		t.Errorf("close of the dead session: exit %d, %q; want 1", code, out)
 	}
 	c.start(served.Node)

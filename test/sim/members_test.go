@@ -173,7 +173,7 @@ func (w *world) Add(promote bool) (name string, done func() bool) {
 	o, name, number := w.operator(), nameOf(i), session.Node(i+1)
 	w.Start(name)
 	w.wants(history.Wanted, i, added)
-	place := client.MemberPlace{Node: number, Raft: name + ":7401", Peer: name + ":7402", Client: name + ":7400"}
+	place := session.MemberPlace{Node: number, Raft: name + ":7401", Peer: name + ":7402", Client: name + ":7400"}
 	asked := w.asks("add "+name, func(ctx context.Context) error { return o.AddMember(ctx, place, false) })
 	return name, func() bool {
 		defer o.Close()

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/client"
 	"holdfast/session"
 )
 
@@ -108,7 +107,7 @@ func TestAnEditKeepsTheFirstLine(t *testing.T) {
 	alive, _ := inhabit(t, c)
 	b, ctx := open(t, c.configs[0].Listen.HTTP), t.Context()
 	const data = "\nabc\n"
-	if _, err := alive.Tree().Set(ctx, "/config", []byte(data), client.AnyVersion()); err != nil {
+	if _, err := alive.Tree().Set(ctx, "/config", []byte(data)); err != nil {
 		t.Fatal(err)
 	}
 	b.visit(c.url(0, "tree?path=/config"))
@@ -129,7 +128,7 @@ func TestAnEditThatIsTooLate(t *testing.T) {
 	b, ctx := open(t, c.configs[0].Listen.HTTP), t.Context()
 	b.visit(c.url(0, "tree?path=/config"))
 	b.fill("/ui/tree/set", "data", "mine")
-	if _, err := alive.Tree().Set(ctx, "/config", []byte("theirs"), client.AnyVersion()); err != nil {
+	if _, err := alive.Tree().Set(ctx, "/config", []byte("theirs")); err != nil {
 		t.Fatal(err)
 	}
 	b.shows("theirs") // the page follows, and what was being edited stays

@@ -25,7 +25,7 @@ func (f *fleet) join() int {
 	return i
 }
 
-func (f *fleet) place(i int) client.MemberPlace { return client.MemberPlace(f.peers[i]) }
+func (f *fleet) place(i int) session.MemberPlace { return session.MemberPlace(f.peers[i]) }
 
 // operator returns a client of an operator, who knows some nodes.
 func (f *fleet) operator(nodes ...int) *client.Client {
@@ -218,11 +218,11 @@ func TestMembersAreRefused(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		absent := client.MemberPlace{Node: 9, Raft: "n9:7401", Peer: "n9:7402", Client: "n9:7400"}
+		absent := session.MemberPlace{Node: 9, Raft: "n9:7401", Peer: "n9:7402", Client: "n9:7400"}
 		if err := cl.AddMember(t.Context(), absent, false); !refusedFor(err, session.MemberSilent) {
 			t.Errorf("a node that does not run: %v", err)
 		}
-		taken := client.MemberPlace{Node: 9, Raft: "n9:7401", Peer: "n9:7402", Client: f.peers[0].Client}
+		taken := session.MemberPlace{Node: 9, Raft: "n9:7401", Peer: "n9:7402", Client: f.peers[0].Client}
 		if err := cl.AddMember(t.Context(), taken, false); !refusedFor(err, session.MemberKnown) {
 			t.Errorf("an address of another: %v", err)
 		}

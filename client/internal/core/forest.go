@@ -22,9 +22,6 @@ var (
 	ErrResultGone = errors.New("the write took effect, and its result is gone")
 )
 
-// WritesLostError says that a session can write no more; the SDK shows it under the same name.
-type WritesLostError = writes.LostError
-
 // maxReads bounds the reads of a connection that wait for answers. Others wait until there is room.
 const maxReads = 512
 
