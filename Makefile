@@ -24,7 +24,10 @@ STATES ?=
 # What takes longest under -race: it begins first, so that no processor is idle at the end. A bubble uses one at a time,
 # and many packages wait for real clocks: more of them than there are processors run at a time.
 PACKAGES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
-LONGEST := ./test/sim ./node ./test/raft ./zk ./test/whole ./transport/clientport ./test/bench ./fsm ./client
+LONGEST := ./test/sim ./node ./test/raft ./zk ./test/whole ./transport/clientport ./fsm ./client
+
+# Modules of their own: what they require, a program with the SDK does not fetch.
+MODULES := bench fence/postgres test/deploy test/ui
 
 # Tests of whole processes: one that times out runs once more, alone. The time of each test is kept for make slowest.
 RERUN = mkdir -p bin && go run ./test/rerun -timings '$(CURDIR)/bin/timings.txt' -flaky '$(CURDIR)/bin/flaky.txt'
@@ -99,7 +102,8 @@ test soak proof: export GOGC := $(or $(GOGC),400)
 .PHONY: test
 test: ## Run all tests: unit and simulation under -race, counts without it, planted bugs, soak, model; with docker and FUSE where they are
 	all=$$(go list ./... | grep -v /test/model); export SEEDS='$(or $(SEEDS),8)'; $(RERUN) -- -race -p=$(PACKAGES) -timeout=30m $(LONGEST) $$all
-	go test -timeout 15m ./test/bench
+	$(RERUN) -C bench -- -timeout=15m ./...
+	$(RERUN) -C fence/postgres -- -race ./...
 	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 		echo; echo '*** The tests of fences in a database did NOT run: there is no PostgreSQL here (Debian: postgresql).'; \
 	fi
@@ -217,27 +221,29 @@ bench: .bin/benchstat ## Run all benchmarks, COUNT=5 times, and summarise them
 	.bin/benchstat bin/bench.txt
 
 .PHONY: bench-peers
-bench-peers: build ## Play test/bench beside ZooKeeper and etcd, where they are, three times; WORKS=open,idle RUNS=5 SCALE=0.1
+bench-peers: build ## Play bench/ beside ZooKeeper and etcd, where they are, three times; WORKS=open,idle RUNS=5 SCALE=0.1
 	@$(MAKE) .bin/etcd || echo 'make bench-peers: etcd does not build here and is left out' >&2
-	go build -o .bin/bench ./test/bench
+	go build -C bench -o $(CURDIR)/.bin/bench .
 	.bin/bench -works '$(WORKS)' -runs '$(or $(RUNS),3)' -scale '$(or $(SCALE),1)' -json bin/bench-peers.json | tee bin/bench-peers.md
 
-.bin/etcd: test/bench/etcd/go.mod $(wildcard test/bench/etcd/*.go)
-	go build -C test/bench/etcd -o $(CURDIR)/$@ .
+.bin/etcd: bench/etcd/go.mod $(wildcard bench/etcd/*.go)
+	go build -C bench/etcd -o $(CURDIR)/$@ .
 
-# The works of test/bench that go-zookeeper plays.
+# The works of bench/ that go-zookeeper plays.
 ZKWORKS := zk-requests,zk-connects,zk-idle,zk-leader-killed,zk-node-killed,zk-expiry
 
 .PHONY: bench-zk
 bench-zk: build ## Play ZooKeeper's own clients at nodes and at ZooKeeper 3.8, in turns, three times; WORKS=zk-idle RUNS=5 SCALE=0.1
-	go build -o bin/bench ./test/bench
+	go build -C bench -o $(CURDIR)/bin/bench .
 	bin/bench -works '$(or $(WORKS),$(ZKWORKS))' -peers zk:bin/node,zookeeper -runs '$(or $(RUNS),3)' -scale '$(or $(SCALE),1)' -json bin/bench-zk.json | tee bin/bench-zk.md
 
 # ---- source
 
 .PHONY: lint
 lint: .bin/golangci-lint .bin/buf ## Lint Go and protocol buffers
-	.bin/golangci-lint run --allow-parallel-runners --build-tags e2e
+	@for module in . $(MODULES); do \
+		(cd $$module && $(CURDIR)/.bin/golangci-lint run --allow-parallel-runners --build-tags e2e); \
+	done
 	.bin/buf lint
 	$(MAKE) breaking
 	@if git grep -n 'synctest[.]Test(' -- '*_test.go'; then \
@@ -265,18 +271,15 @@ generate: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc ## Generate Go fro
 	.bin/buf generate
 
 .PHONY: check
-check: .bin/golangci-lint .bin/buf lint generate ## Check format, lint, generated code, go vet and both go.mod
+check: .bin/golangci-lint .bin/buf lint generate ## Check format, lint, generated code, go vet and each go.mod
 	.bin/golangci-lint fmt --diff
 	.bin/buf format --diff --exit-code
 	@if [ -n "$$(git status --porcelain -- proto)" ]; then \
 		git --no-pager diff -- proto; git status --short -- proto; \
 		echo 'make check: proto/ is not what make generate makes and git has: commit it' >&2; exit 1; \
 	fi
-	go vet -tags e2e ./...
-	go mod tidy -diff
-	go -C tools mod tidy -diff
-	go -C test/deploy mod tidy -diff
-	go -C test/ui mod tidy -diff
+	@for module in . $(MODULES); do go -C $$module vet -tags e2e ./...; done
+	@for module in . $(MODULES) bench/etcd tools; do go -C $$module mod tidy -diff; done
 
 # ---- containers
 

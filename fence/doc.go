@@ -6,7 +6,7 @@
 //
 //   - [Guard] does so for state in the memory of a process, and its [Guard.Handler] for a service that speaks HTTP.
 //   - [File] does so for a file that several processes replace.
-//   - The examples do so for a row of PostgreSQL.
+//   - The examples in folder postgres do so for a row of PostgreSQL.
 //
 // The token of a lock in Holdfast's tree is the stamp at which the lock's entry was made: Token(stat.Created). A
 // resource must never compare tokens of different locks, because they say nothing about each other. Name the resource

@@ -3,7 +3,6 @@
 package fence_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -11,8 +10,7 @@ import (
 	"holdfast/fence"
 )
 
-// TestMain runs the tests, or what a child process does. Without PostgreSQL it leaves out the examples that need it;
-// TestPostgreSQLIsHere says so.
+// TestMain runs the tests, or what a child process does.
 func TestMain(m *testing.M) {
 	if of, ok := os.LookupEnv(fence.Child); ok {
 		if err := fence.RunChild(of); err != nil {
@@ -21,20 +19,5 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	flag.Parse()
-	if _, err := programs(); err != nil {
-		skip := flag.Lookup("test.skip").Value.String()
-		if skip != "" {
-			skip += "|"
-		}
-		if err := flag.Set("test.skip", skip+"_postgreSQL"); err != nil {
-			panic(err)
-		}
-	}
-	code := m.Run()
-	if err := endServer(); err != nil {
-		fmt.Fprintln(os.Stderr, "end PostgreSQL:", err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(m.Run())
 }

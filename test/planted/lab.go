@@ -90,8 +90,8 @@ func (l *lab) build(ctx context.Context, b *bug) (string, error) {
 	binary := filepath.Join(dir, "test")
 	// Nobody looks into these binaries, and make check has vetted the packages: this saves a quarter of a build or more.
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary, "-overlay", overlay,
-		b.catcher.pkg)
-	build.Dir = l.root
+		".")
+	build.Dir = filepath.Join(l.root, filepath.FromSlash(b.catcher.pkg)) // it may be in a module of its own
 	// Each compiler and linker lives for a second or two: it collects no garbage unless it takes much memory, which saves
 	// a quarter of the processor time of a build.
 	build.Env = append(os.Environ(), "GOGC=off", "GOMEMLIMIT=1GiB")

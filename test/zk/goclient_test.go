@@ -15,7 +15,7 @@ import (
 	gozk "github.com/go-zookeeper/zk"
 
 	"holdfast/session"
-	"holdfast/test/bench/proc"
+	"holdfast/test/proc"
 	"holdfast/test/timeout"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	zookeepers "github.com/go-zookeeper/zk"
 
-	"holdfast/test/bench/proc"
+	"holdfast/test/proc"
 	"holdfast/test/timeout"
 )
 

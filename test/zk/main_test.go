@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/test/bench/proc"
 	"holdfast/test/loopback"
+	"holdfast/test/proc"
 	"holdfast/test/timeout"
 	"holdfast/zk/jute"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/test/bench/proc"
+	"holdfast/test/proc"
 	"holdfast/test/timeout"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/test/bench/proc"
+	"holdfast/test/proc"
 	"holdfast/test/timeout"
 	"holdfast/zk/jute"
 )

@@ -1,0 +1,185 @@
+package play
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"holdfast/bench/system"
+	"holdfast/session"
+)
+
+const (
+	// crowded is how many sessions a connection has in this work; a node takes up to 100,000.
+	crowded = 80_000
+	// look is how often each connection touches its sessions after the leader's death. It bounds how exactly the time
+	// is known at which all are promised again.
+	look = time.Second
+)
+
+func fullWork() Work {
+	return Work{
+		Name: "full-leader-killed",
+		Figures: []Figure{
+			{"full_sessions", "leader killed with that many sessions of 10 s, a third of them to be moved", Count},
+			{"full_expired", "false expiries", Count},
+			{"full_promised", "all promised again after", Seconds},
+		},
+		bound: 20 * minute,
+		needs: func(c system.Conn) bool { return can[system.Promiser](c) && can[system.Expirer](c) },
+		play:  fullLeaderKilled,
+	}
+}
+
+// full is the work under way.
+type full struct {
+	*stage
+	leader  int
+	expired atomic.Int64
+	// conns are the connections, and held their sessions.
+	conns []system.Conn
+	held  [][]system.Session
+}
+
+// fullLeaderKilled opens the sessions at all servers, kills the leader, moves its sessions to the other servers, and
+// waits until the cluster has renewed the promise of each session.
+func fullLeaderKilled(ctx context.Context, s *stage) error {
+	f := &full{stage: s}
+	defer func() { endAll(f.conns) }()
+	if err := f.open(ctx); err != nil {
+		return err
+	}
+	leader, err := s.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	f.leader = leader
+	begin := time.Now()
+	if err = kill(ctx, s.Servers()[leader]); err != nil {
+		return err
+	}
+	kept := keep(ctx, f.left(), look)
+	defer kept.stop()
+	if err = f.move(ctx); err != nil {
+		return err
+	}
+	kept.stop()
+	if err = promised(ctx, f.conns, begin.Add(short)); err != nil {
+		return err
+	}
+	s.set("full_promised", time.Since(begin).Seconds())
+	kept = keep(ctx, f.conns, short/4)
+	defer kept.stop()
+	err = session.Sleep(ctx, 2*short) // whatever was to expire falsely has
+	s.set("full_expired", float64(f.expired.Load()))
+	return err
+}
+
+// open opens the sessions, and waits until all have been kept for a while.
+func (f *full) open(ctx context.Context) error {
+	n := f.many(f.Sessions)
+	conns, err := connectAll(ctx, f.stage, n/crowded/len(f.Servers())+1)
+	if err != nil {
+		return err
+	}
+	f.conns = conns
+	for _, c := range conns {
+		c.(system.Expirer).OnExpired(func(k int) { f.expired.Add(int64(k)) }) //nolint:errcheck // the work needs it
+	}
+	kept := keep(ctx, conns, short/4)
+	defer kept.stop()
+	held := make([]system.Session, n)
+	o, err := flood(ctx, n, flight, spread(conns, held, short))
+	if err != nil {
+		return err
+	}
+	f.Log("%d sessions in %s, %d refusals", n, o.elapsed.Round(time.Second), o.refused)
+	f.held = make([][]system.Session, len(conns))
+	for i, one := range held {
+		f.held[i%len(conns)] = append(f.held[i%len(conns)], one)
+	}
+	f.set("full_sessions", float64(n))
+	if err = session.Sleep(ctx, 2*short); err != nil {
+		return err
+	}
+	if k := f.expired.Load(); k > 0 {
+		f.Log("%d sessions had expired before the leader was killed", k)
+		return errors.New("sessions expired while all was well")
+	}
+	return nil
+}
+
+// at is the server of a connection.
+func (f *full) at(conn int) int { return conn % len(f.Servers()) }
+
+// left are the connections to servers that live.
+func (f *full) left() []system.Conn {
+	var all []system.Conn
+	for i, c := range f.conns {
+		if f.at(i) != f.leader {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// move makes a connection for each that was lost, in turn to the servers that live, and moves its sessions there. All
+// are moved at once.
+func (f *full) move(ctx context.Context) error {
+	moved := make(chan error, len(f.conns)) // nobody receives once a connection was not made
+	var lost int
+	for i := range f.conns {
+		if f.at(i) != f.leader {
+			continue
+		}
+		f.conns[i].End()
+		to, err := f.Connect(ctx, (f.leader+1+lost%(len(f.Servers())-1))%len(f.Servers()))
+		if err != nil {
+			return err
+		}
+		to.(system.Expirer).OnExpired(func(k int) { f.expired.Add(int64(k)) }) //nolint:errcheck // the work needs it
+		f.conns[i] = to
+		lost++
+		go func() {
+			err := f.settle(ctx, to, f.held[i])
+			moved <- err
+		}()
+	}
+	var failed error
+	for range lost {
+		failed = errors.Join(failed, <-moved)
+	}
+	return failed
+}
+
+// settle moves sessions to a new connection. A connection learns how much it may put into a message from the answer to
+// its first request.
+func (f *full) settle(ctx context.Context, to system.Conn, held []system.Session) error {
+	kept := keep(ctx, []system.Conn{to}, look)
+	defer kept.stop()
+	first := min(1, len(held))
+	for _, part := range [][]system.Session{held[:first], held[first:]} {
+		expired, err := reattach(ctx, []system.Conn{to}, part)
+		f.expired.Add(int64(expired))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// promised waits until all sessions of all connections are promised to live until a moment and beyond.
+func promised(ctx context.Context, conns []system.Conn, until time.Time) error {
+	_, err := flood(ctx, len(conns), len(conns), func(i int, done func(error)) {
+		begin := time.Now()
+		//nolint:errcheck // the work needs it
+		conns[i].(system.Promiser).Promise(func(safe time.Duration, err error) {
+			if err == nil && !begin.Add(safe).After(until) {
+				err = &system.RefusedError{After: look / 10} // look again soon
+			}
+			done(err)
+		})
+	})
+	return err
+}

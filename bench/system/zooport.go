@@ -1,0 +1,74 @@
+package system
+
+import (
+	"context"
+	"time"
+
+	"holdfast/test/proc"
+)
+
+// ZooServed is a Cluster that serves ZooKeeper's clients.
+type ZooServed interface {
+	Bounded
+	// ZooAddresses are the servers' ports for such clients, in the order of the servers.
+	ZooAddresses() []string
+	// ZooTimeout is the timeout that the session of a client has that was told a timeout.
+	ZooTimeout(told time.Duration) time.Duration
+}
+
+// ZooAddresses are the servers' ports.
+func (e *ensemble) ZooAddresses() []string { return e.addresses }
+
+// ZooTimeout is what the client was told.
+func (*ensemble) ZooTimeout(told time.Duration) time.Duration { return told }
+
+// ZooPort is a build of Holdfast, spoken to as ZooKeeper's clients do, at the port for them.
+type ZooPort struct{ Holdfast }
+
+// Name is that of the column.
+func (z ZooPort) Name() string { return z.Column + ", ZooKeeper's port" }
+
+// Start starts three nodes.
+func (z ZooPort) Start(ctx context.Context, dir string) (Cluster, error) {
+	n, err := z.start(ctx, dir, func(n *nodes, i int) []string {
+		return []string{"--zk-listen", n.address(i, zoo)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &zooNodes{n}, nil
+}
+
+// zooNodes are a cluster of Holdfast that serves ZooKeeper's clients.
+type zooNodes struct{ *nodes }
+
+// ZooAddresses are the nodes' ports.
+func (n *zooNodes) ZooAddresses() []string {
+	var all []string
+	for i := range size {
+		all = append(all, n.address(i, zoo))
+	}
+	return all
+}
+
+// ZooTimeout is 7/6 of what the client was told (Z4).
+func (*zooNodes) ZooTimeout(told time.Duration) time.Duration { return told * 7 / 6 }
+
+// Connect makes a client whose sessions are at one node. Each session is a connection.
+func (n *zooNodes) Connect(ctx context.Context, server int) (Conn, error) {
+	return newZooConn(ctx, n.address(server, zoo)), nil
+}
+
+// Watchers makes clients of a node. A client is a connection.
+func (n *zooNodes) Watchers(ctx context.Context, server, count int) ([]Watcher, error) {
+	return zooWatchers(ctx, n.address(server, zoo), count), nil
+}
+
+// Most is bounded as that of ZooKeeper is.
+func (*zooNodes) Most() int { return zooMost() }
+
+// zooMost is bounded by the files of this process, and by the ports of loopback: some 28,000 for each server.
+func zooMost() int {
+	const spare, ports = 500, 25_000
+	return min(proc.Files()-spare, size*ports)
+}
