@@ -78,7 +78,7 @@ func layer(pkg string) string {
 		{"./test/model", "model"},
 		{"./test/raft", "raft"},
 		{"./test/whole", "whole nodes"},
-		{"./test/bench", "benchmark"},
+		{"./bench", "benchmark"},
 		{"./client/herd", "herd"},
 	} {
 		if pkg == l.prefix || strings.HasPrefix(pkg, l.prefix+"/") {
