@@ -31,7 +31,7 @@ type herdCluster struct {
 	tracker *leader.Tracker
 	nodes   map[session.Node]*herdNode // the living nodes
 	gate    gate.Config
-	batch   uint32          // the largest batch that the nodes take; 0 for nodes of a former release
+	batch   uint32          // the largest batch that the nodes take
 	ctx     context.Context //nolint:containedctx // lasts as long as the cluster
 	stop    func()          // ends all goroutines
 }

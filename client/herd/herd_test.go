@@ -259,7 +259,6 @@ var _ session.Events = (*herdConn)(nil)
 func TestHerdOfLargeClients(t *testing.T) {
 	for name, trial := range map[string]herdTrial{
 		"one client":              {clients: 1, each: 5000, resumes: 20_000, batch: 1024},
-		"one client, old nodes":   {clients: 1, each: 5000, resumes: 20_000},
 		"ten clients":             {clients: 10, each: 5000, resumes: 20_000, batch: 1024},
 		"ten clients, low budget": {clients: 10, each: 5000, resumes: 5000, batch: 1024},
 	} {

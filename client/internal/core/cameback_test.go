@@ -24,6 +24,8 @@ type wayBack struct {
 	seq   uint64     // of the question for watches that waits for its answer
 	since tree.Stamp // in that question
 	heard []string
+	// removed are the watches that the node is asked to remove.
+	removed []tree.WatchSpec
 }
 
 // newWayBack returns a client whose watch is in place.
@@ -60,6 +62,13 @@ func (w *wayBack) turn(in ...Input) {
 		}
 		if q := a.Message.GetAddWatches(); q != nil {
 			w.seq, w.since = q.GetSeq(), tree.Stamp(q.GetSince())
+		}
+		if m := a.Message.GetRemoveWatches(); m != nil {
+			removed, err := wire.RemovalFrom(m)
+			if err != nil {
+				w.t.Error(err)
+			}
+			w.removed = append(w.removed, removed...)
 		}
 	}
 }
@@ -165,4 +174,23 @@ func TestI11TheTreesWordIsForOneShots(t *testing.T) {
 	w.added(tree.StampAt(5, 1))
 	w.event(tree.StampAt(7, tree.MaxPosition), tree.EntryDeleted, "/s/a")
 	w.want("started 5.1", "7.65535 /s/a")
+}
+
+// V2, G2: the removal of a one-shot that a read in flight sets once more would take that out as well, so nothing is
+// removed before the read is answered.
+func TestARemovalLeavesTheWatchOfAReadInFlight(t *testing.T) {
+	spec := tree.WatchSpec{Path: "/s/a", Kind: tree.WatchData}
+	for _, reading := range []string{"", "/s/a", "/s/b"} {
+		w := newWayBack(t)
+		one := &Watch{Spec: spec}
+		w.turn(AddWatch{one})
+		w.added(tree.StampAt(5, 1))
+		if reading != "" {
+			w.turn(Read{Call: &TreeCall{Query: tree.Query{Kind: tree.GetEntry, Path: reading}, Watch: new(Watch)}})
+		}
+		w.turn(DropWatch{one})
+		if removed := len(w.removed) > 0; removed != (reading != spec.Path) {
+			t.Errorf("while %q is read, the client removes %v", reading, w.removed)
+		}
+	}
 }

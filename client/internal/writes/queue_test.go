@@ -138,6 +138,9 @@ func TestTheNodeRefuses(t *testing.T) {
 	c.sends(2, 3, 4)
 	c.refused(4, &tree.GapError{Expected: 3})
 	c.sends(3, 4)
+	c.refused(3, session.ErrLagging) // and no gap behind it
+	c.now = c.now.Add(time.Minute)
+	c.sends(3, 4)
 	for _, expected := range []uint64{0, 5} {
 		if err := c.Refused(4, &tree.GapError{Expected: expected}, c.now); !errors.Is(err, writes.ErrResume) {
 			t.Errorf("a node that expects %d: %v", expected, err)
