@@ -31,7 +31,6 @@ type herdCluster struct {
 	tracker *leader.Tracker
 	nodes   map[session.Node]*herdNode // the living nodes
 	gate    gate.Config
-	batch   uint32          // the largest batch that the nodes take
 	ctx     context.Context //nolint:containedctx // lasts as long as the cluster
 	stop    func()          // ends all goroutines
 }

@@ -230,7 +230,7 @@ func (hc *herdConn) hangUp() {
 // answer delivers m to the client after a trip.
 func (hc *herdConn) answer(m *holdfastv1.ServerMessage) {
 	m.State = &holdfastv1.NodeState{
-		Node: uint32(hc.node.number), Mode: holdfastv1.Mode_MODE_READ_WRITE, MaxBatch: hc.client.h.cluster.batch,
+		Node: uint32(hc.node.number), Mode: holdfastv1.Mode_MODE_READ_WRITE, MaxBatch: session.MaxBatch,
 	}
 	hc.client.h.at(herdTrip, func() {
 		if !hc.hungUp {
