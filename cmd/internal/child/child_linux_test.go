@@ -3,7 +3,6 @@ package child
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -172,16 +171,15 @@ func TestSignalsArePassedOn(t *testing.T) {
 	r.silent()
 }
 
-// The program is terminated and then killed, with all its group, before another can have the lock.
-func TestKilledBeforeTheHoldIsOver(t *testing.T) {
-	// The margin is what a busy machine has to kill and to wait. The test does not last for it.
-	const grace, margin = 2 * time.Second, 20 * time.Second
+// The program and all its group are terminated when the grace begins, and not before.
+func TestTerminatedBeforeTheHoldIsOver(t *testing.T) {
+	const grace, margin = time.Minute, time.Minute // nobody is killed while this test listens
 	h := forever()
 	r := runHere(t, Options{Hold: h, Grace: grace, Margin: margin})
-	pid, _ := r.ready()
+	r.ready()
 	r.say("fork")
 	r.want("<nil>")
-	other, _ := r.ready()
+	r.ready()
 	until := time.Now().Add(margin + grace + time.Second/2)
 	h.renew(until)
 	syscall.Kill(os.Getpid(), syscall.SIGCONT) // anything makes Run look
@@ -193,6 +191,33 @@ func TestKilledBeforeTheHoldIsOver(t *testing.T) {
 	if now := time.Now(); now.Before(until.Add(-margin - grace)) {
 		t.Errorf("SIGTERM came %v before the end, want at most %v", until.Sub(now), margin+grace)
 	}
+	h.end(errors.New("broken"))
+	if got := <-r.ended; got.Code != 128+9 || !got.Lost {
+		t.Errorf("got %+v, want 137 and lost", got)
+	}
+	for _, line := range r.rest() {
+		if line != "CONT" {
+			t.Errorf("got %s behind both TERM", line)
+		}
+	}
+}
+
+// A program that was sent SIGTERM is killed with all its group before another can have the lock, although the hold has
+// come back.
+func TestKilledBeforeTheHoldIsOver(t *testing.T) {
+	const grace, margin = 2 * time.Second, time.Minute
+	h := forever()
+	saw := make(chan time.Time, 2)
+	r := runHere(t, Options{Hold: h, Grace: grace, Margin: margin, Say: func(string) {
+		saw <- h.SafeUntil()
+		h.renew(time.Now().Add(time.Hour))
+	}})
+	pid, _ := r.ready()
+	r.say("fork")
+	r.want("<nil>")
+	other, _ := r.ready()
+	h.lasts(margin + grace/2)
+	syscall.Kill(os.Getpid(), syscall.SIGCONT) // anything makes Run look
 	got := <-r.ended
 	for _, gone := range []int{pid, other} {
 		if err := syscall.Kill(gone, 0); !errors.Is(err, syscall.ESRCH) {
@@ -202,31 +227,11 @@ func TestKilledBeforeTheHoldIsOver(t *testing.T) {
 	if got.Code != 128+9 || !got.Lost || got.err != nil {
 		t.Errorf("got %+v, want 137 and lost", got)
 	}
-	if early := until.Sub(got.at); early <= 0 || early > margin {
+	if len(r.said) != 2 || !strings.Contains(r.said[0], "SIGTERM") || !strings.Contains(r.said[1], "killed") {
+		t.Fatalf("got %q, want that SIGTERM was sent and that the program was killed", r.said)
+	}
+	if early := (<-saw).Sub(got.at); early <= 0 || early > margin {
 		t.Errorf("Run returned %v before the end, want 0 to %v", early, margin)
-	}
-	if len(r.said) != 2 {
-		t.Errorf("got %q, want two remarks", r.said)
-	}
-	for _, line := range r.rest() {
-		if line != "CONT" {
-			t.Errorf("got %s behind both TERM", line)
-		}
-	}
-}
-
-// A program that was sent SIGTERM is killed, although the hold has come back.
-func TestTerminatedForGood(t *testing.T) {
-	h := forever()
-	r := runHere(t, Options{Hold: h, Grace: 1900 * time.Millisecond})
-	r.ready()
-	h.renew(time.Now().Add(2 * time.Second))
-	syscall.Kill(os.Getpid(), syscall.SIGCONT) // anything makes Run look
-	for r.hear() != "TERM" {
-	}
-	h.renew(time.Now().Add(time.Hour))
-	if got := <-r.ended; got.Code != 128+9 || !got.Lost {
-		t.Errorf("got %+v, want 137 and lost", got)
 	}
 }
 
@@ -345,17 +350,33 @@ func TestChecks(t *testing.T) {
 		}
 	}
 	late := errors.New("late")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, late)
-	defer cancel()
-	left := filepath.Join(t.TempDir(), "pid")
-	if err := f.Check(ctx, "sleep 1000 & echo $! >"+left+"; wait", os.Environ()); !errors.Is(err, late) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	started := filepath.Join(t.TempDir(), "pid")
+	checked := make(chan error, 1)
+	go func() {
+		checked <- f.Check(ctx, "sleep 1000 & echo $! >"+started+".new; mv "+started+".new "+started+"; wait", os.Environ())
+	}()
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	text, err := os.ReadFile(started)
+	for ; err != nil; text, err = os.ReadFile(started) {
+		select {
+		case err := <-checked:
+			t.Fatalf("the check ended by itself: %v", err)
+		case <-again.C:
+		}
+	}
+	cancel(late)
+	if err := <-checked; !errors.Is(err, late) {
 		t.Errorf("got %v, want the cause", err)
 	}
-	if text, err := os.ReadFile(left); err == nil { // it may have been killed before
-		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-		for again := time.NewTicker(time.Millisecond); syscall.Kill(pid, 0) == nil; {
-			<-again.C
-		}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for syscall.Kill(pid, 0) == nil {
+		<-again.C
 	}
 	k.say("exit 2")
 	if got := <-ended; got.Code != 2 || got.err != nil {
@@ -363,26 +384,36 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// stoppedFor is how long a hold lasts that ends while its runner is stopped. The processes have it to start.
-const stoppedFor = 10 * time.Second
-
-// startRunner starts a process that runs a listener until a moment.
-func startRunner(t *testing.T, until time.Time, attr *syscall.SysProcAttr) (*talk, *exec.Cmd) {
+// overIn returns the file of a runner's hold in its environment, and a function that makes the file.
+func overIn(t *testing.T) (variable string, end func()) {
 	t.Helper()
-	k := newTalk(t)
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = environment("runner", fmt.Sprintf("%s=%d", untilVariable, until.UnixNano()))
+	path := filepath.Join(t.TempDir(), "over")
+	return overVariable + "=" + path, func() {
+		t.Helper()
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startRunner starts a process that runs a listener until end is called.
+func startRunner(t *testing.T, attr *syscall.SysProcAttr) (k *talk, cmd *exec.Cmd, end func()) {
+	t.Helper()
+	k = newTalk(t)
+	over, end := overIn(t)
+	cmd = exec.Command(os.Args[0])
+	cmd.Env = environment("runner", over)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = k.stdin, k.stdout, os.Stderr, attr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	k.handedOver()
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	return k, cmd
+	return k, cmd, end
 }
 
 func TestDiesWithItsRunner(t *testing.T) {
-	k, cmd := startRunner(t, time.Now().Add(time.Hour), nil)
+	k, cmd, _ := startRunner(t, nil)
 	k.ready()
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -392,9 +423,7 @@ func TestDiesWithItsRunner(t *testing.T) {
 
 // A process that was stopped until the hold was over kills the program as the first thing.
 func TestStoppedRunner(t *testing.T) {
-	t.Parallel() // it waits for most of its time
-	until := time.Now().Add(stoppedFor)
-	k, cmd := startRunner(t, until, nil)
+	k, cmd, end := startRunner(t, nil)
 	k.ready()
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -402,7 +431,7 @@ func TestStoppedRunner(t *testing.T) {
 	if _, err := waitFor(pPID, cmd.Process.Pid, syscall.WSTOPPED); err != nil {
 		t.Fatal(err)
 	}
-	<-time.NewTimer(time.Until(until)).C
+	end()
 	k.say("on my own")
 	k.want("heard on my own") // neither SIGTERM nor SIGKILL came
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -419,7 +448,7 @@ func TestProcess1(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may make a PID namespace")
 	}
-	k, cmd := startRunner(t, time.Now().Add(time.Hour), &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
+	k, cmd, _ := startRunner(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
 	if pid, _ := k.ready(); pid == 1 || pid > 1000 {
 		t.Fatalf("the program is process %d, want a small number other than 1", pid)
 	}

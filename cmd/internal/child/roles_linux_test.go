@@ -19,8 +19,8 @@ import (
 
 // The test binary plays other processes when these variables are set.
 const (
-	roleVariable  = "HOLDFAST_TEST_ROLE"
-	untilVariable = "HOLDFAST_TEST_UNTIL" // of the runner: Unix time in nanoseconds
+	roleVariable = "HOLDFAST_TEST_ROLE"
+	overVariable = "HOLDFAST_TEST_OVER" // of the runner: its hold is over once this file exists
 )
 
 func TestMain(m *testing.M) {
@@ -115,15 +115,11 @@ func leaver() int {
 
 // runner is a process that runs its arguments with Run, and nothing else.
 func runner() int {
-	nanos, err := strconv.ParseInt(os.Getenv(untilVariable), 10, 64)
-	if err != nil {
-		panic(err)
-	}
-	hold := newHold(time.Unix(0, nanos))
 	var f Family
 	is, err := f.Run(context.Background(), Options{
 		Command: os.Args[0], Args: os.Args[1:], Env: environment("listener"), Stdin: os.Stdin, Stdout: os.Stdout,
-		Stderr: os.Stderr, Hold: hold, Grace: 50 * time.Millisecond, Margin: 50 * time.Millisecond,
+		Stderr: os.Stderr, Hold: fileHold{forever(), os.Getenv(overVariable)},
+		Grace: 50 * time.Millisecond, Margin: 50 * time.Millisecond,
 		Say: func(string) {},
 	})
 	if err != nil {
@@ -139,7 +135,8 @@ type hold struct {
 	end context.CancelCauseFunc
 
 	mu    sync.Mutex
-	until time.Time // guarded by mu
+	until time.Time     // guarded by mu
+	left  time.Duration // guarded by mu; until is so far ahead of the next call of SafeUntil, unless left is 0
 }
 
 func newHold(until time.Time) *hold {
@@ -153,6 +150,9 @@ func (h *hold) Context() context.Context { return h.ctx }
 func (h *hold) SafeUntil() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.left > 0 {
+		h.until, h.left = time.Now().Add(h.left), 0
+	}
 	if h.ctx.Err() != nil || !time.Now().Before(h.until) {
 		return time.Time{}
 	}
@@ -163,6 +163,27 @@ func (h *hold) renew(until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.until = until
+}
+
+// lasts ends the hold so long after the next look at it.
+func (h *hold) lasts(left time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.left = left
+}
+
+// fileHold is a hold that is over once a file exists.
+type fileHold struct {
+	*hold
+
+	over string
+}
+
+func (h fileHold) SafeUntil() time.Time {
+	if _, err := os.Stat(h.over); err == nil {
+		return time.Time{}
+	}
+	return h.hold.SafeUntil()
 }
 
 // talk is a test's end of another process's input and output.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 )
 
@@ -54,9 +53,11 @@ type shellSession struct {
 	// program has what the program prints; its input is the terminal. shell has the reports, and takes the orders.
 	program, shell *talk
 	keyboard       *os.File
+	// end ends the hold.
+	end func()
 }
 
-func startShell(t *testing.T, until time.Time, args ...string) *shellSession {
+func startShell(t *testing.T, args ...string) *shellSession {
 	t.Helper()
 	s := &shellSession{program: newTalk(t), shell: newTalk(t)}
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -78,7 +79,8 @@ func startShell(t *testing.T, until time.Time, args ...string) *shellSession {
 	}
 	defer tty.Close()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = environment("shell", fmt.Sprintf("%s=%d", untilVariable, until.UnixNano()))
+	over, end := overIn(t)
+	s.end, cmd.Env = end, environment("shell", over)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, s.program.stdout, os.Stderr
 	cmd.ExtraFiles = []*os.File{s.shell.stdout, s.shell.stdin}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -102,7 +104,7 @@ const ctrlC, ctrlZ, ctrlBackslash = "\x03", "\x1a", "\x1c"
 
 // Ctrl-C and Ctrl-\ reach a program that leaves the terminal alone once: through its runner in the foreground.
 func TestCtrlCComesOnce(t *testing.T) {
-	s := startShell(t, time.Now().Add(time.Hour), "deaf")
+	s := startShell(t, "deaf")
 	_, group := s.program.ready()
 	s.press(t, ctrlC)
 	s.program.want("INT")
@@ -115,7 +117,7 @@ func TestCtrlCComesOnce(t *testing.T) {
 
 // A program that reads the terminal gets it, and loses it with its end.
 func TestProgramGetsTheTerminal(t *testing.T) {
-	s := startShell(t, time.Now().Add(time.Hour))
+	s := startShell(t)
 	s.program.ready()
 	s.program.want("CONT") // it was stopped for reading
 	s.press(t, "hello\n")
@@ -131,7 +133,7 @@ func TestProgramGetsTheTerminal(t *testing.T) {
 func TestCtrlZ(t *testing.T) {
 	for _, args := range [][]string{{}, {"deaf"}} {
 		t.Run(strings.Join(args, ""), func(t *testing.T) {
-			s := startShell(t, time.Now().Add(time.Hour), args...)
+			s := startShell(t, args...)
 			pid, _ := s.program.ready()
 			reads := len(args) == 0
 			if reads {
@@ -160,13 +162,11 @@ func TestCtrlZ(t *testing.T) {
 
 // A program whose hold has ended while it was stopped does not run again.
 func TestCtrlZForTooLong(t *testing.T) {
-	t.Parallel() // it waits for most of its time
-	until := time.Now().Add(stoppedFor)
-	s := startShell(t, until, "deaf")
+	s := startShell(t, "deaf")
 	s.program.ready()
 	s.press(t, ctrlZ)
 	s.shell.want("stopped")
-	<-time.NewTimer(time.Until(until)).C
+	s.end()
 	s.shell.say("fg")
 	s.shell.want("exited 137 true")
 	s.program.silent() // not even CONT
