@@ -147,7 +147,7 @@ func TestEntryCacheHoldsNoFuture(t *testing.T) {
 		}
 	}()
 	under.InmemStore = raft.NewInmemStore() // it keeps the pointers that it is given
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		runtime.GC()
 		select {

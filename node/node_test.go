@@ -20,6 +20,7 @@ import (
 
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/bubble"
 	"holdfast/test/loopback"
 	"holdfast/transport/dial"
 	"holdfast/transport/guard"
@@ -213,7 +214,7 @@ func TestGarbageOnEveryPort(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = conn.Write([]byte(strings.Repeat("\x00\xffgarbage\r\n", 1000)))
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s keeps a connection that sends garbage", address)
 		}
@@ -241,29 +242,34 @@ func TestIdentityIsReadable(t *testing.T) {
 
 // A client that does not let go of a stream costs an ordered stop half of its time, and not Raft its end.
 func TestStopDespiteAClientThatStays(t *testing.T) {
-	c := alone(t)
-	c.ShutdownTimeout = 2 * time.Second
-	n := start(t, c)
-	conn, err := dial.Client(c.Listen.Client, dial.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask := &reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}
-	if err = stream.Send(ask); err != nil {
-		t.Fatal(err)
-	}
-	if _, err = stream.Recv(); err != nil { // it is served, and stays
-		t.Fatal(err)
-	}
-	if err = n.stop(); err != nil {
-		t.Errorf("stop: %v", err)
-	}
-	if got := n.consensus.raft.State(); got != raft.Shutdown {
-		t.Errorf("Raft is %v, want that it was shut down", got)
-	}
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 1, nil)
+		defer c.stop()
+		n := c.leader(within)
+		conn, err := dial.Client(n.name+":7400", dial.Options{Dial: c.Host("client").Dial})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		list := &reflectionv1.ServerReflectionRequest_ListServices{}
+		if err = stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: list}); err == nil {
+			_, err = stream.Recv() // it is served, and stays
+		}
+		begun := time.Now()
+		if err = errors.Join(err, c.end(n)); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		if took := time.Since(begun); took != n.cfg.ShutdownTimeout/2 {
+			t.Errorf("stopped after %v, want %v", took, n.cfg.ShutdownTimeout/2)
+		}
+		if got := n.consensus.raft.State(); got != raft.Shutdown {
+			t.Errorf("Raft is %v, want that it was shut down", got)
+		}
+	})
 }
