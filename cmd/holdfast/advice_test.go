@@ -165,26 +165,31 @@ func TestWhatAnswersIsNoNode(t *testing.T) {
 	for kind, address := range foreignServers(t) {
 		says := address + " is not a client port; clients use 7400"
 		for _, command := range []string{"cluster status", "ping"} {
-			code, stdout, stderr := execute(t, "",
-				append(strings.Fields(command), "--call-timeout", "2s", "--endpoints", address)...)
-			if code != exitUnreachable || !strings.Contains(stdout, "not a client port; clients use 7400") ||
-				!strings.Contains(stderr, says) || strings.Contains(stdout+stderr, "rpc error") {
-				t.Errorf("%s, %s: exit code %d, %q, %s, want %s", kind, command, code, stderr, stdout, says)
-			}
-			if command == "cluster status" &&
-				!strings.Contains(stdout, "  no: not a client port; clients use 7400 unless set otherwise  ") {
-				t.Errorf("%s: no cause in the line of\n%s", kind, stdout)
-			}
+			inTime(t, func(limit string) string {
+				code, stdout, stderr := execute(t, "",
+					append(strings.Fields(command), "--call-timeout", limit, "--endpoints", address)...)
+				if code != exitUnreachable || !strings.Contains(stdout, "not a client port; clients use 7400") ||
+					!strings.Contains(stderr, says) || strings.Contains(stdout+stderr, "rpc error") {
+					return fmt.Sprintf("%s, %s: exit code %d, %q, %s, want %s", kind, command, code, stderr, stdout, says)
+				}
+				if command == "cluster status" &&
+					!strings.Contains(stdout, "  no: not a client port; clients use 7400 unless set otherwise  ") {
+					return fmt.Sprintf("%s: no cause in the line of\n%s", kind, stdout)
+				}
+				return ""
+			})
 		}
 		for _, command := range []string{"session ls", "session open", "session touch --token-file " +
 			tokenFile(t, tokenText), "cluster members"} {
-			code, _, stderr := execute(t, "", append(strings.Fields(command), "--call-timeout", "4s", "--endpoints",
-				address)...)
-			if code != exitUnreachable ||
-				!strings.HasSuffix(stderr,
-					"\n"+address+" is not a client port; clients use 7400 unless set otherwise.\n") {
-				t.Errorf("%s, %s: exit code %d, %q", kind, command, code, stderr)
-			}
+			inTime(t, func(limit string) string {
+				code, _, stderr := execute(t, "",
+					append(strings.Fields(command), "--call-timeout", limit, "--endpoints", address)...)
+				if code != exitUnreachable ||
+					!strings.HasSuffix(stderr, "\n"+address+" is not a client port; clients use 7400 unless set otherwise.\n") {
+					return fmt.Sprintf("%s, %s: exit code %d, %q", kind, command, code, stderr)
+				}
+				return ""
+			})
 		}
 	}
 }
@@ -275,10 +280,13 @@ func TestAdviceOfSeveralEndpoints(t *testing.T) {
 func TestAdviceWhenANodeHangsUp(t *testing.T) {
 	address := hangingUp(t)
 	for address, want := range map[string]bool{address: true, closedPort(t): false} {
-		code, _, stderr := execute(t, "", "session", "ls", "--call-timeout", "2s", "--endpoints", address)
-		if code != exitUnreachable || strings.Contains(stderr, "max_connections") != want {
-			t.Errorf("%s: exit code %d, %q", address, code, stderr)
-		}
+		inTime(t, func(limit string) string {
+			code, _, stderr := execute(t, "", "session", "ls", "--call-timeout", limit, "--endpoints", address)
+			if code != exitUnreachable || strings.Contains(stderr, "max_connections") != want {
+				return fmt.Sprintf("%s: exit code %d, %q", address, code, stderr)
+			}
+			return ""
+		})
 	}
 }
 

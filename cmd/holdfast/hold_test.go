@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,12 +45,22 @@ func startHold(t *testing.T, args ...string) *holding {
 // line reads one line into v.
 func (h *holding) line(t *testing.T, v any) {
 	t.Helper()
-	if !h.lines.Scan() {
-		t.Fatalf("no line: %s", h.stderr.String())
+	if err := h.read(v); err != nil {
+		t.Fatal(err)
 	}
-	if err := json.Unmarshal(h.lines.Bytes(), v); err != nil {
-		t.Fatalf("%v in %s", err, h.lines.Text())
+}
+
+// read reads one line into each of the values.
+func (h *holding) read(values ...any) error {
+	for _, v := range values {
+		if !h.lines.Scan() {
+			return fmt.Errorf("no line: %s", h.stderr.String())
+		}
+		if err := json.Unmarshal(h.lines.Bytes(), v); err != nil {
+			return fmt.Errorf("%w in %s", err, h.lines.Text())
+		}
 	}
+	return nil
 }
 
 func TestHoldClosesOnInterrupt(t *testing.T) {
@@ -117,58 +129,76 @@ func TestHoldFailsWhenTheSessionEndsOtherwise(t *testing.T) {
 	}
 }
 
+// beyond returns a duration that is longer than a limit.
+func beyond(t *testing.T, limit string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d + d/2
+}
+
 // With --read-only, hold names the read-only node and waits without a limit until it finds a read-write node.
 func TestHoldWaitsAtAReadOnlyNode(t *testing.T) {
-	n := startNode(t)
-	n.isIn(session.ModeReadOnly)
-	h := startHold(t, "--read-only", "--keep", "--call-timeout", "2s")
-	var w waitingView
-	h.line(t, &w)
-	if w.State != "connected read-only" || w.Node != 1 || w.Index != 98 || w.Address != n.address {
-		t.Errorf("got %+v", w)
-	}
-	time.AfterFunc(4*time.Second, func() { n.isIn(session.ModeReadWrite) }) // twice --call-timeout
-	var v heldView
-	h.line(t, &v)
-	if v.Token != tokenText {
-		t.Errorf("got %+v", v)
-	}
-	h.line(t, &eventView{})
-	h.stop()
-	if code := <-h.code; code != exitDone {
-		t.Errorf("exit code %d, %s", code, h.stderr.String())
-	}
+	inTime(t, func(limit string) string {
+		n := startNode(t)
+		n.isIn(session.ModeReadOnly)
+		h := startHold(t, "--read-only", "--keep", "--call-timeout", limit)
+		var w waitingView
+		if err := h.read(&w); err != nil || w.State != "connected read-only" || w.Node != 1 || w.Index != 98 ||
+			w.Address != n.address {
+			return fmt.Sprintf("got %+v, %v", w, err)
+		}
+		time.AfterFunc(beyond(t, limit), func() { n.isIn(session.ModeReadWrite) })
+		var v heldView
+		err := h.read(&v, &eventView{})
+		h.stop()
+		if code := <-h.code; code != exitDone || v.Token != tokenText || err != nil {
+			return fmt.Sprintf("exit code %d, %s, %+v, %v", code, h.stderr.String(), v, err)
+		}
+		return ""
+	})
 }
 
 // When hold loses its read-only node, it waits on beyond --call-timeout, and names the node that it finds next.
 func TestHoldWaitsWhenItsReadOnlyNodeIsLost(t *testing.T) {
-	n := startNode(t)
-	n.isIn(session.ModeReadOnly)
-	h := startHold(t, "--read-only", "--keep", "--call-timeout", "2s")
-	var w waitingView
-	h.line(t, &w)
-	back := n.lose()
-	lost := time.Now()
-	time.AfterFunc(4*time.Second, back) // twice --call-timeout
-	h.line(t, &w)
-	if w.State != "connected read-only" || w.Address != n.address || time.Since(lost) < 4*time.Second {
-		t.Errorf("got %+v after %v", w, time.Since(lost))
-	}
-	n.isIn(session.ModeReadWrite)
-	var v heldView
-	h.line(t, &v)
-	h.line(t, &eventView{})
-	h.stop()
-	if code := <-h.code; code != exitDone || v.Token != tokenText {
-		t.Errorf("exit code %d, %s, %+v", code, h.stderr.String(), v)
-	}
+	inTime(t, func(limit string) string {
+		n := startNode(t)
+		n.isIn(session.ModeReadOnly)
+		h := startHold(t, "--read-only", "--keep", "--call-timeout", limit)
+		var w waitingView
+		if err := h.read(&w); err != nil {
+			return err.Error()
+		}
+		back := n.lose()
+		var isBack atomic.Bool
+		time.AfterFunc(beyond(t, limit), func() {
+			isBack.Store(true)
+			back()
+		})
+		if err := h.read(&w); err != nil || w.State != "connected read-only" || w.Address != n.address || !isBack.Load() {
+			return fmt.Sprintf("got %+v, %v; the node was back: %v", w, err, isBack.Load())
+		}
+		n.isIn(session.ModeReadWrite)
+		var v heldView
+		err := h.read(&v, &eventView{})
+		h.stop()
+		if code := <-h.code; code != exitDone || v.Token != tokenText || err != nil {
+			return fmt.Sprintf("exit code %d, %s, %+v, %v", code, h.stderr.String(), v, err)
+		}
+		return ""
+	})
 }
 
 func TestHoldWithoutLeaveDoesNotWaitAtAReadOnlyNode(t *testing.T) {
 	n := startNode(t)
 	n.isIn(session.ModeReadOnly)
-	code, _, stderr := execute(t, "", "session", "hold", "--call-timeout", "2s")
-	if code != exitFailed || !strings.Contains(stderr, session.ErrReadOnly.Error()) {
-		t.Errorf("exit code %d, %s", code, stderr)
-	}
+	inTime(t, func(limit string) string {
+		code, _, stderr := execute(t, "", "session", "hold", "--call-timeout", limit)
+		if code != exitFailed || !strings.Contains(stderr, session.ErrReadOnly.Error()) {
+			return fmt.Sprintf("exit code %d, %s", code, stderr)
+		}
+		return ""
+	})
 }

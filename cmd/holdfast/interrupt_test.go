@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -138,26 +139,27 @@ func (s *slowInput) Read(b []byte) (int, error) {
 
 // The wait for a token is none for the cluster.
 func TestHoldWaitsForItsToken(t *testing.T) {
-	n := startNode(t)
-	var out, errs bytes.Buffer
-	stdin := &slowInput{2100 * time.Millisecond, strings.NewReader(tokenText)} // longer than --call-timeout
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	r, w := io.Pipe()
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, strings.Fields("session hold --keep --call-timeout 2s --token-file -"), stdin, w, &errs)
-		_ = w.Close()
-	}()
-	if _, err := io.CopyN(&out, r, 1); err != nil { // it holds the session
-		t.Fatalf("exit code %d, %s", <-ended, errs.String())
-	}
-	stop()
-	_, _ = io.Copy(&out, r)
-	if code := <-ended; code != exitDone {
-		t.Errorf("exit code %d, %s", code, errs.String())
-	}
-	if got := n.callsOfSessions(); len(got) != 1 || got[0] != "resume" {
-		t.Errorf("got %q", got)
-	}
+	inTime(t, func(limit string) string {
+		n := startNode(t)
+		var errs bytes.Buffer
+		stdin := &slowInput{beyond(t, limit), strings.NewReader(tokenText)}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		r, w := io.Pipe()
+		ended := make(chan int, 1)
+		go func() {
+			ended <- run(ctx, strings.Fields("session hold --keep --call-timeout "+limit+" --token-file -"), stdin, w, &errs)
+			_ = w.Close()
+		}()
+		_, _ = r.Read(make([]byte, 1)) // it holds the session, or has ended
+		stop()
+		_, _ = io.Copy(io.Discard, r)
+		if code := <-ended; code != exitDone {
+			return fmt.Sprintf("exit code %d, %s", code, errs.String())
+		}
+		if got := n.callsOfSessions(); len(got) != 1 || got[0] != "resume" {
+			return fmt.Sprintf("got %q", got)
+		}
+		return ""
+	})
 }

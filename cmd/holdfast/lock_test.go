@@ -56,7 +56,8 @@ func startUnder(t *testing.T, command, script string, flags ...string) *locking 
 func startWith(t *testing.T, change func(*exec.Cmd), command, script string, flags ...string) *locking {
 	t.Helper()
 	l := &locking{t: t}
-	args := append(append([]string{command}, flags...), "job", "--", "sh", "-c", script)
+	args := append([]string{command, "--timeout", "1m"}, flags...) // sessions outlive a busy machine
+	args = append(args, "job", "--", "sh", "-c", script)
 	l.cmd = exec.Command(os.Args[0], args...)
 	l.cmd.Env, l.cmd.Stderr = append(os.Environ(), mainVariable+"=1"), &l.stderr
 	var err error
@@ -356,7 +357,7 @@ func TestSecretsOfAProgram(t *testing.T) {
 // A command that is killed takes its program with it, and leaves its lock to the lock-delay.
 func TestLockOfAKilledCommand(t *testing.T) {
 	startTree(t)
-	l := startLocking(t, "exec cat", "--timeout", "2s", "--linger", "1m")
+	l := startLocking(t, "exec cat", "--timeout", "6s", "--linger", "1m")
 	fmt.Fprintln(l.in, "back")
 	l.hears("back")
 	if err := l.cmd.Process.Kill(); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -19,11 +20,14 @@ func TestReadOnlyAnswersAreNoted(t *testing.T) {
 			stderr != "holdfast: answered by read-only node 1, at index 98\n" {
 			t.Errorf("%s: exit code %d, %s\n%s", args, code, stderr, stdout)
 		}
-		code, stdout, stderr = execute(t, "",
-			strings.Fields(strings.Replace(args, "--read-only", "--call-timeout 2s", 1))...)
-		if code != exitFailed || stdout != "" || !strings.Contains(stderr, session.ErrNoLeader.Error()) {
-			t.Errorf("%s without --read-only: exit code %d, %s\n%s", args, code, stderr, stdout)
-		}
+		inTime(t, func(limit string) string {
+			code, stdout, stderr := execute(t, "",
+				strings.Fields(strings.Replace(args, "--read-only", "--call-timeout "+limit, 1))...)
+			if code != exitFailed || stdout != "" || !strings.Contains(stderr, session.ErrNoLeader.Error()) {
+				return fmt.Sprintf("%s without --read-only: exit code %d, %s\n%s", args, code, stderr, stdout)
+			}
+			return ""
+		})
 	}
 	for _, id := range []string{"0x0100000000010007", "0x0200000000020000"} { // a session, a certificate
 		_, stdout, _ := execute(t, "", "session", "show", "--read-only", id, "-o", "json")
