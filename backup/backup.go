@@ -9,8 +9,8 @@
 //	header                   holdfast.v1.SnapshotHeader
 //	records                  header.bytes bytes, whose SHA-256 is header.sha256; then the file ends
 //
-// The records are a snapshot in the form of fsm/snapshot.go, without cluster key and request ids. A release that adds
-// something that older releases must not overlook changes header.format; they refuse the file then.
+// The records are a snapshot in the form of fsm/snapshot.go, without cluster key and request ids. header.format is
+// [session.BackupFormat]; every other number is refused.
 package backup
 
 import (
@@ -36,8 +36,6 @@ import (
 
 const (
 	magic = "holdfast backup\n"
-	// Format is the format that this release writes, and the only one that it reads.
-	Format = 1
 	// MaxHeader bounds a header, in bytes.
 	MaxHeader = 4 << 10
 	// MaxChunk is the size of the largest chunk of a stream, in bytes.
@@ -75,18 +73,18 @@ func damaged(format string, args ...any) error { return &DamagedError{fmt.Sprint
 // HeaderProto returns a header for the wire and the disk.
 func HeaderProto(h Header) *holdfastv1.SnapshotHeader {
 	return &holdfastv1.SnapshotHeader{
-		Format: Format, ClusterId: h.Cluster, Node: uint32(h.Node), Version: h.Version, TakenAt: timestamppb.New(h.Taken),
+		Format: session.BackupFormat, ClusterId: h.Cluster, Node: uint32(h.Node), Version: h.Version, TakenAt: timestamppb.New(h.Taken),
 		Index: h.Index, Term: h.Term, Confirmed: h.Confirmed, FeatureLevel: h.FeatureLevel, Sessions: h.Sessions,
 		Certificates: h.Certificates, TreeEntries: h.Entries, TreeEphemerals: h.Ephemerals, Bytes: h.Bytes,
 		Sha256: h.SHA256[:], StateDigest: h.StateDigest[:],
 	}
 }
 
-// HeaderFrom returns the header in m. Errors name its fields; that of a header of a newer release says so.
+// HeaderFrom returns the header in m. Errors name its fields; that of another format is a [session.FormatError].
 func HeaderFrom(m *holdfastv1.SnapshotHeader) (Header, error) {
-	if m.GetFormat() > Format {
-		return Header{}, fmt.Errorf("the backup has format %d, and this release reads %d: use the release that made it",
-			m.GetFormat(), Format)
+	if err := session.CheckFormat("the backup", uint64(m.GetFormat()), session.BackupFormat,
+		"use the release that made it"); err != nil {
+		return Header{}, err
 	}
 	h := Header{
 		Cluster: m.GetClusterId(), Node: session.Node(m.GetNode()), Version: m.GetVersion(), Index: m.GetIndex(),
@@ -95,8 +93,6 @@ func HeaderFrom(m *holdfastv1.SnapshotHeader) (Header, error) {
 		Bytes: m.GetBytes(),
 	}
 	switch {
-	case m.GetFormat() != Format:
-		return h, &session.FieldError{Field: "header.format", Limit: "1"}
 	case h.Cluster == "":
 		return h, &session.FieldError{Field: "header.cluster_id", Limit: session.Missing}
 	case m.GetNode() > uint32(session.MaxNode) || !h.Node.Valid():
