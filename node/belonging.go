@@ -32,7 +32,7 @@ func (s *stores) judge(d *dir) (stamp, error) {
 	if err = found.fits(d.Path, d.record, d.former); err != nil {
 		return stamp{}, err
 	}
-	newest, count, err := s.mark(d.record, found.Snapshot)
+	newest, count, err := s.mark(found.Snapshot)
 	if err != nil {
 		return stamp{}, err
 	}
@@ -52,17 +52,12 @@ func (s *stores) judge(d *dir) (stamp, error) {
 
 // mark returns the newest snapshot that was complete, even if it is gone, and how many snapshots there are. stamped is
 // the newest snapshot in the log's stamp: the former process may have ended before it noted a newer one.
-func (s *stores) mark(r identityRecord, stamped snapshotMark) (newest snapshotMark, count int, err error) {
+func (s *stores) mark(stamped snapshotMark) (newest snapshotMark, count int, err error) {
 	all, err := s.snapshots.List()
 	if err != nil {
 		return snapshotMark{}, 0, fmt.Errorf("reading the snapshots in %s: %w", s.origins.folder, remedy(err))
 	}
-	if r.Log == 0 && r.Founders != nil { // a directory of the older format
-		err = s.origins.adopt(all)
-	}
-	if err == nil {
-		err = s.origins.ours(all, stamped)
-	}
+	err = s.origins.ours(all, stamped)
 	if len(all) > 0 && all[0].Index > stamped.Index {
 		stamped = markOf(all[0])
 	}

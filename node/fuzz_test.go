@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/session"
 	"holdfast/test/fuzz/bound"
 )
 
@@ -16,24 +17,24 @@ import (
 func FuzzIdentity(f *testing.F) {
 	f.Add(
 		[]byte(
-			`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
-				`"founders":{"1":"00000000000000aa"}}`,
+			`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
+				`"founders":{"1":"00000000000000aa"},"log":5}`,
 		),
 	)
-	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"new":{}}`))
+	f.Add([]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"new":{}}`))
 	f.Add(
 		[]byte(
-			`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
+			`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
 				`"founders":{"1":"00000000000000aa"},"log":7}`,
 		),
 	)
-	f.Add([]byte(`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","log":8}`))
+	f.Add([]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","log":8}`))
 	f.Add(
-		[]byte(`{"format":4,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founded":1,"log":7}`),
+		[]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founded":1,"log":7}`),
 	)
-	f.Add([]byte(`{"format":5,"cluster_id":"c","node":1,"incarnation":7}`))
-	f.Add([]byte(`{"format":2,"cluster_id":"c","node":257,"incarnation":18446744073709551615}`))
-	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":18446744073709551615}`))
+	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":7}`))
+	f.Add([]byte(`{"format":1,"cluster_id":"c","node":257,"incarnation":18446744073709551615}`))
+	f.Add([]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":18446744073709551615}`))
 	f.Add([]byte(``))
 	f.Add([]byte(strings.Repeat("[", 20_000)))
 	dir := f.TempDir()
@@ -45,7 +46,7 @@ func FuzzIdentity(f *testing.F) {
 		before, _ := readIdentity(dir)
 		var after identityRecord
 		var err error
-		want := identityRecord{Format: plainFormat, ClusterID: "c", Node: 1}
+		want := identityRecord{Format: session.DirectoryFormat, ClusterID: "c", Node: 1}
 		bound.Cost{PerByte: 2 << 10, Fixed: 1 << 20}.Hold(t, len(b), func() {
 			after, _, err = begin(dir, want, time.Unix(1_800_000_000, 0))
 		})

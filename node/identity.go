@@ -24,23 +24,12 @@ import (
 const (
 	identityFile = "identity"
 	lockFile     = "lock"
-	// plainFormat is the version of the identity file, and of all other files in a data directory, while the cluster has
-	// no tree. Versions below 2 have no identities of directories, and Raft's servers do not name directories. In
-	// versions below 3, the log and the snapshots do not say which directory they belong to.
-	plainFormat = 3
-	// treeFormat is the version once the cluster has a tree (W8 of the tree). It differs from the plain one by its
-	// number alone: a release without a tree refuses the directory before it changes a file.
-	treeFormat = 4
-	// adminFormat is the same for a cluster of feature level 2, and keeps releases of level 1 out.
-	adminFormat = 5
-	// oldestFormat is the oldest version that this release reads, newestFormat the newest one. The first start writes
-	// those below the plain one as the plain one.
-	oldestFormat, newestFormat = 2, adminFormat
 )
 
 // identityRecord is the identity file: one line of JSON, replaced as a whole at every start.
 type identityRecord struct {
-	Format    int          `json:"format"`
+	// Format is [session.DirectoryFormat]. A node reads no other directory, and changes no file of it.
+	Format    uint64       `json:"format"`
 	ClusterID string       `json:"cluster_id"`
 	Node      session.Node `json:"node"`
 	// Incarnation rises with each start of the node (T6). It is the wall-clock time in milliseconds, or the former
@@ -60,10 +49,6 @@ type identityRecord struct {
 	Log uint64 `json:"log,omitempty"`
 }
 
-// begun reports whether the directory must have a log. The older format has no Log; its directories have a log before
-// their node is admitted.
-func (r identityRecord) begun() bool { return r.Log != 0 || r.Founders != nil }
-
 // dir is a node's data directory. This process holds it alone until Close.
 type dir struct {
 	// Path is the directory's path. Incarnation is the number of this start (T6). It never repeats, because it is on
@@ -73,8 +58,7 @@ type dir struct {
 	lock        *os.File
 	// former is the incarnation of the former start, 0 for none.
 	former uint64
-	// record is the content of the identity file. Only stamped, admit and noteLevel change it, one after the other: a
-	// node that is not admitted has no tree.
+	// record is the content of the identity file. Only stamped and admit change it, one after the other.
 	record identityRecord
 	// presence checks that paths still lead to the files that this process has open.
 	presence *presence
@@ -84,7 +68,7 @@ type dir struct {
 // directory belongs to this node of this cluster, and counts the start at now. Errors say what to do. The caller closes
 // the dir.
 func openDir(path, clusterID string, node session.Node, now time.Time) (*dir, error) {
-	d, err := holdDir(path, identityRecord{Format: plainFormat, ClusterID: clusterID, Node: node}, now)
+	d, err := holdDir(path, identityRecord{Format: session.DirectoryFormat, ClusterID: clusterID, Node: node}, now)
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", path, err)
 	}
@@ -128,20 +112,6 @@ func (d *dir) admit(founders directories, level uint32) error {
 func (d *dir) stamped() error {
 	record := d.record
 	record.Log = d.Incarnation
-	return d.write(record)
-}
-
-// noteLevel writes to disk that the cluster has a feature level, 1 or more.
-func (d *dir) noteLevel(level uint32) error {
-	format := treeFormat
-	if level >= session.AdminLevel {
-		format = adminFormat
-	}
-	if d.record.Format >= format {
-		return nil
-	}
-	record := d.record
-	record.Format = format
 	return d.write(record)
 }
 
@@ -220,7 +190,7 @@ func begin(path string, want identityRecord, now time.Time) (record identityReco
 	if err != nil {
 		return identityRecord{}, 0, err
 	}
-	former, found.Format = found.Incarnation, max(found.Format, want.Format)
+	former = found.Incarnation
 	// Wall-clock time keeps a node whose directory was emptied from being taken for an older process of itself.
 	found.Incarnation = max(found.Incarnation+1, uint64(max(now.UnixMilli(), 1)))
 	return found, former, remedy(writeIdentity(path, found))
@@ -230,6 +200,16 @@ func readIdentity(path string) (identityRecord, error) {
 	b, err := os.ReadFile(filepath.Join(path, identityFile))
 	if err != nil {
 		return identityRecord{}, remedy(err)
+	}
+	var of struct { // all that is read of a file of another format
+		Format uint64 `json:"format"`
+	}
+	if err := json.Unmarshal(b, &of); err != nil {
+		return identityRecord{}, errDamaged(path)
+	}
+	if err := session.CheckFormat("the data directory", of.Format, session.DirectoryFormat,
+		"run the release that wrote it, or give data_dir another directory"); err != nil {
+		return identityRecord{}, err
 	}
 	var r identityRecord
 	if err := json.Unmarshal(b, &r); err != nil || !r.sound() {
@@ -241,41 +221,29 @@ func readIdentity(path string) (identityRecord, error) {
 	return r, nil
 }
 
-// sound reports whether a node can have written r. The largest number is no incarnation, because nothing follows it.
+// sound reports whether a node can have written r. The largest number is no incarnation, because nothing follows it. A
+// node has stamped its log before it may take part.
 func (r identityRecord) sound() bool {
-	ours := r.Format >= oldestFormat && r.Format <= newestFormat
-	return r.Format >= 1 && r.Incarnation >= 1 && r.Incarnation < math.MaxUint64 && r.Log <= r.Incarnation &&
-		(!ours || r.Directory != 0)
+	return r.Incarnation >= 1 && r.Incarnation < math.MaxUint64 && r.Log <= r.Incarnation && r.Directory != 0 &&
+		(len(r.Founders) == 0 || r.Log != 0)
 }
 
 // errDamaged says how to go on without the identity file. Writing the file by hand is the last resort: with the
-// identity of the wrong directory, a node votes twice.
+// identity of the wrong directory, a node votes twice. A log without a stamp gives no way to write the file.
 func errDamaged(path string) error {
-	line := fmt.Sprintf(
-		`{"format":%d,"cluster_id":"...","node":...,"incarnation":1,"directory":"...","founders":{...}}`, oldestFormat,
-	)
-	where := "the directory that the other nodes know for this node (their logs name it)"
+	todo := recovery
 	if s, ok := stampIn(filepath.Join(path, logFile)); ok {
-		line = fmt.Sprintf(`{"format":%d,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v",`+
-			`"founders":{...},"log":%d}`, plainFormat, s.Start, s.Directory, s.Start)
-		where = "the values of its raft.db that are shown here"
+		todo += fmt.Sprintf(`; only where no majority is left to take the node in, and the rest of the directory is `+
+			`sound, write the file again as {"format":%d,"cluster_id":"...","node":...,"incarnation":%d,`+
+			`"directory":"%v","founders":{...},"log":%d} with this node's own cluster_id and node, the values of its `+
+			`raft.db that are shown here, and the founders of another node's file`,
+			session.DirectoryFormat, s.Start, s.Directory, s.Start)
 	}
-	return &unusableError{
-		file: filepath.Join(path, identityFile), wrong: "is damaged",
-		todo: recovery + "; only where no majority is left to take the node in, and the rest of the directory is " +
-			"sound, write the file again as " +
-			line + " with this node's own cluster_id and node, " + where + ", and the founders of another node's file",
-	}
+	return &unusableError{file: filepath.Join(path, identityFile), wrong: "is damaged", todo: todo}
 }
 
 func (r identityRecord) check(want identityRecord) error {
 	switch {
-	case r.Format < oldestFormat:
-		return fmt.Errorf("it was written by an older version (format %d, this version knows %d): use that version, "+
-			"or begin a new cluster with empty directories on all nodes", r.Format, newestFormat)
-	case r.Format > newestFormat:
-		return fmt.Errorf("it was written by a newer version (format %d, this version knows %d): use that version",
-			r.Format, newestFormat)
 	case r.ClusterID != want.ClusterID:
 		return fmt.Errorf("it belongs to cluster %q, not %q: correct cluster_id or data_dir", r.ClusterID,
 			want.ClusterID)

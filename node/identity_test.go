@@ -53,7 +53,7 @@ func TestOpenDirCountsStarts(t *testing.T) {
 		}
 		former = d.Incarnation
 		b, err := os.ReadFile(filepath.Join(path, "identity"))
-		if line := fmt.Sprintf(`{"format":3,"cluster_id":"holdfast","node":1,"incarnation":%d,"directory":"%v"}`+"\n",
+		if line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d,"directory":"%v"}`+"\n",
 			former, d.record.Directory); err != nil || string(b) != line {
 			t.Errorf("got identity %q, %v, want %q", b, err, line)
 		}
@@ -81,31 +81,38 @@ func TestOpenDirRefusesASecondProcess(t *testing.T) {
 func TestOpenDirRefusesAnotherIdentity(t *testing.T) {
 	for _, tt := range []struct{ name, identity, want string }{
 		{
-			"older", `{"format":1,"cluster_id":"holdfast","node":1,"incarnation":3}`,
-			"it was written by an older version (format 1, this version knows 5): use that version, or begin a new " +
-				"cluster",
+			"format 0", `{"format":0,"cluster_id":"holdfast","node":1,"incarnation":3,"directory":"00000000000000aa"}`,
+			"the data directory has format 0, and this program reads format 1: run the release that wrote it",
 		},
 		{
-			"cluster", `{"format":2,"cluster_id":"other","node":1,"incarnation":1,"directory":"00000000000000aa"}`,
+			"format 2", `{"format":2,"cluster_id":"holdfast","node":1,"incarnation":3,"directory":"00000000000000aa"}`,
+			"the data directory has format 2, and this program reads format 1: run the release that wrote it",
+		},
+		{
+			"format 2 with other fields", `{"format":2,"cluster_id":7}`,
+			"the data directory has format 2, and this program reads format 1: run the release that wrote it",
+		},
+		{
+			"cluster", `{"format":1,"cluster_id":"other","node":1,"incarnation":1,"directory":"00000000000000aa"}`,
 			`it belongs to cluster "other", not "holdfast": correct cluster_id or data_dir`,
 		},
 		{
-			"node", `{"format":2,"cluster_id":"holdfast","node":2,"incarnation":1,"directory":"00000000000000aa"}`,
+			"node", `{"format":1,"cluster_id":"holdfast","node":2,"incarnation":1,"directory":"00000000000000aa"}`,
 			"it belongs to node 2, not 1: correct node or data_dir",
-		},
-		{
-			"newer", `{"format":6,"cluster_id":"holdfast","node":1,"incarnation":1}`,
-			"it was written by a newer version (format 6, this version knows 5): use that version",
 		},
 		{"empty", ``, "is damaged: " + recovery},
 		{"garbage", "\x00\x00", "is damaged: " + recovery},
-		{"no incarnation", `{"format":2,"cluster_id":"holdfast","node":1}`, "is damaged: " + recovery},
-		{"no directory", `{"format":2,"cluster_id":"holdfast","node":1,"incarnation":3}`, "is damaged: " + recovery},
+		{"no incarnation", `{"format":1,"cluster_id":"holdfast","node":1}`, "is damaged: " + recovery},
+		{"no directory", `{"format":1,"cluster_id":"holdfast","node":1,"incarnation":3}`, "is damaged: " + recovery},
 		{
-			"a directory that is none", `{"format":2,"cluster_id":"holdfast","node":1,"incarnation":3,"directory":"x"}`,
+			"a directory that is none", `{"format":1,"cluster_id":"holdfast","node":1,"incarnation":3,"directory":"x"}`,
 			"is damaged: " + recovery,
 		},
-		{"no format", `{"cluster_id":"holdfast","node":1,"incarnation":3}`, "is damaged: " + recovery},
+		{
+			"founders, and no log", `{"format":1,"cluster_id":"holdfast","node":1,"incarnation":3,` +
+				`"directory":"00000000000000aa","founders":{"1":"00000000000000aa"}}`, "is damaged: " + recovery,
+		},
+		{"no format", `{"cluster_id":"holdfast","node":1,"incarnation":3}`, "the data directory has format 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := t.TempDir()
@@ -174,7 +181,7 @@ func TestRemedy(t *testing.T) {
 func TestOpenDirCountsOnWhenTheClockIsBehind(t *testing.T) {
 	path := t.TempDir()
 	ahead := uint64(time.Now().Add(time.Hour).UnixMilli())
-	line := fmt.Sprintf(`{"format":2,"cluster_id":"holdfast","node":1,"incarnation":%d,"directory":"00000000000000aa"}`,
+	line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d,"directory":"00000000000000aa"}`,
 		ahead)
 	if err := os.WriteFile(filepath.Join(path, "identity"), []byte(line), 0o600); err != nil {
 		t.Fatal(err)

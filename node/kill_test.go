@@ -118,7 +118,6 @@ func TestKillWaitsForTheFeatureLevel(t *testing.T) {
 		c.leader(within)
 		time.Sleep(10 * time.Second)
 		refused("after the operator's word, with an older member")
-		c.formats(treeFormat)
 		c.upgrade(c.nodes[2])
 		c.leader(within)
 		c.eventually("feature level 2", time.Minute, func() bool {
@@ -128,7 +127,6 @@ func TestKillWaitsForTheFeatureLevel(t *testing.T) {
 		if all := c.killed(c.nodes[0], g.Session.ID); all[0].Err != nil {
 			t.Errorf("at feature level 2: %+v", all)
 		}
-		c.formats(adminFormat)
 		c.agree(within)
 	})
 }

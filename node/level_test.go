@@ -44,17 +44,6 @@ func (c *testCluster) noTree() {
 	}
 }
 
-// formats waits until the data directories of all nodes have a format.
-func (c *testCluster) formats(want int) {
-	c.t.Helper()
-	c.eventually("the format of the data directories", within, func() bool {
-		return !slices.ContainsFunc(c.nodes, func(n *testNode) bool {
-			r, err := readIdentity(n.dir.Path)
-			return err != nil || r.Format != want
-		})
-	})
-}
-
 // levels counts the nodes that have a tree.
 func (c *testCluster) levels() (n int) {
 	for _, one := range c.nodes {
@@ -87,7 +76,6 @@ func TestW8AFoundedClusterGetsATree(t *testing.T) {
 		c.empty(emptied)
 		c.start(emptied)
 		c.voters()
-		c.formats(adminFormat)
 		for _, n := range c.nodes {
 			if r, err := readIdentity(n.dir.Path); err != nil || r.Founded != session.FeatureLevel {
 				t.Errorf("%s has %d on its disk as the level of the founders, %v, want %d", n.name, r.Founded, err,
@@ -181,7 +169,6 @@ func TestW8TheOperatorsWordAndTheLastMember(t *testing.T) {
 		}
 		c.leader(within)
 		c.noTree() // n3 may come back in any release
-		c.formats(plainFormat)
 		c.nodes[2].lacks = 0
 		c.start(c.nodes[2])
 		c.leader(within)
@@ -208,7 +195,6 @@ func TestW8TheLevelNeverFalls(t *testing.T) {
 			}
 			c.leader(within)
 			c.trees()
-			c.formats(adminFormat)
 		}
 		for _, n := range c.nodes { // the next start has a snapshot alone
 			if err := n.consensus.raft.Snapshot().Error(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -241,21 +240,6 @@ func (s *snapshotStore) named() error {
 		}
 		if meta.ID != f.Name() {
 			return unusable(file, "belongs to another snapshot, "+meta.ID, nil)
-		}
-	}
-	return nil
-}
-
-// adopt writes the origins of snapshots in a directory of the older format.
-func (s *snapshotStore) adopt(all []*raft.SnapshotMeta) error {
-	for _, meta := range all {
-		folder := filepath.Join(s.folder, meta.ID)
-		if _, err := readOrigin(folder); !errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		err := origin{s.directory, meta.ID, meta.Index, meta.Term}.write(folder)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("writing the origin of snapshot %s: %w", folder, remedy(err))
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 type wish uint8
 
 const (
-	// wishVote: the member votes once it has caught up. Nothing marks it, as in configurations of older releases.
+	// wishVote: the member votes once it has caught up. Nothing marks it.
 	wishVote wish = iota
 	// wishObserve: the member has no vote, for good.
 	wishObserve

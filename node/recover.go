@@ -67,9 +67,6 @@ func (s *Survivor) read(path string, logger hclog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err = record.check(identityRecord{ClusterID: record.ClusterID, Node: record.Node}); err != nil {
-		return err
-	}
 	if record.Founders == nil {
 		return errors.New("its node never took part in the cluster: it has no state")
 	}

@@ -230,11 +230,6 @@ func (f *foundation) fill(d *dir) (err error) {
 	if err = f.snapshot(origins); err != nil {
 		return err
 	}
-	if level := f.contents.Level; level > 0 {
-		if err = d.noteLevel(level); err != nil {
-			return err
-		}
-	}
 	return d.admit(f.founders, f.contents.Level)
 }
 

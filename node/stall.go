@@ -37,8 +37,6 @@ type supervisor struct {
 	handover  *handover
 	dir       *dir
 	health    *health
-	// level returns the feature level of the cluster (W8 of the tree).
-	level func() uint32
 }
 
 // watch has the watchdog look at each period, and obeys, until ctx ends.
@@ -98,8 +96,8 @@ func (s *supervisor) obey(f watchdog.Finding) {
 	}
 }
 
-// watchDirectory tells the watchdog at each period whether the data directory is still in its place, until ctx ends. It
-// notes there which feature level the cluster has. A look that hangs means a disk that hangs.
+// watchDirectory tells the watchdog at each period whether the data directory is still in its place, until ctx ends. A
+// look that hangs means a disk that hangs.
 func (s *supervisor) watchDirectory(ctx context.Context) error {
 	ticker := s.pulse.Ticker(s.watchdog.Period)
 	defer ticker.Stop()
@@ -111,15 +109,8 @@ func (s *supervisor) watchDirectory(ctx context.Context) error {
 		}
 		number := s.watchdog.Begin(watchdog.OnDisk, "looking at the data directory")
 		err := s.dir.presence.check()
-		var failed error
-		if level := s.level(); err == nil && level > 0 {
-			failed = s.dir.noteLevel(level)
-		}
 		s.watchdog.End(number)
 		s.watchdog.Directory(err)
-		if failed != nil && s.dir.presence.check() == nil { // otherwise the directory has gone meanwhile
-			return failed
-		}
 	}
 }
 

@@ -79,7 +79,7 @@ func (s stamp) write(stable raft.StableStore) error {
 func (s stamp) fits(path string, r identityRecord, newest uint64) error {
 	file, identity := filepath.Join(path, logFile), filepath.Join(path, identityFile)
 	switch {
-	case s.Start == 0 && r.Log == 0: // a new directory, or one of the older format
+	case s.Start == 0 && r.Log == 0: // a new directory
 		return nil
 	case s.Start == 0:
 		return unusable(file, "is not this directory's log: it has no stamp, but the identity file says that it has one",

@@ -13,15 +13,14 @@ import (
 	"holdfast/test/bubble"
 )
 
-// What is on disk for ever stays what it is: identity files of all formats, stamps and origins.
+// The files of a data directory stay what they are: identity file, stamp and origin.
 func TestGoldenFilesOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, golden := range []string{
-		`{"format":2,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
-			`"founders":{"1":"00000000000000aa"}}`,
-		`{"format":3,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
+		`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa"}`,
+		`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
 			`"founders":{"1":"00000000000000aa"},"log":7}`,
-		`{"format":4,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
+		`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
 			`"founders":{"1":"00000000000000aa"},"founded":1,"log":7}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, identityFile), []byte(golden), 0o600); err != nil {

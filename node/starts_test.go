@@ -41,18 +41,6 @@ func rewrite(path string, do func(r *identityRecord)) error {
 	return writeIdentity(path, r)
 }
 
-// ofTheOlderFormat makes a directory what the release before left.
-func ofTheOlderFormat(path string) error {
-	err := rewrite(path, func(r *identityRecord) { r.Format, r.Log = 2, 0 })
-	err = errors.Join(err, change(path, func(_, conf *bbolt.Bucket) error { return conf.Delete([]byte(stampKey)) }))
-	all, globErr := filepath.Glob(filepath.Join(path, snapshotDir, "*", originFile))
-	err = errors.Join(err, globErr)
-	for _, one := range all {
-		err = errors.Join(err, os.Remove(one))
-	}
-	return err
-}
-
 // refusal is why n does not start; nil when it does, and it has ended again then.
 func (c *testCluster) refusal(n *testNode) error {
 	made, err := c.make(n)
@@ -128,17 +116,9 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 		"an identity of before the node took part": {func(path string) error {
 			return rewrite(path, func(r *identityRecord) { r.Founders = nil })
 		}, "identity is an older copy: it says that this node never took part"},
-		"an identity of before the upgrade": {func(path string) error {
-			return rewrite(path, func(r *identityRecord) { r.Format, r.Log, r.Incarnation = 2, 0, 5 })
+		"an identity of an earlier start": {func(path string) error {
+			return rewrite(path, func(r *identityRecord) { r.Log, r.Incarnation = 5, 5 })
 		}, "identity is an older copy: it ends with start 5"},
-		"the older format, and no log": {func(path string) error {
-			return errors.Join(ofTheOlderFormat(path), os.Truncate(filepath.Join(path, logFile), 0))
-		}, "raft.db is empty"},
-		"the older format, and no term": {func(path string) error {
-			return errors.Join(ofTheOlderFormat(path), change(path, func(_, conf *bbolt.Bucket) error {
-				return conf.Delete([]byte("CurrentTerm"))
-			}))
-		}, "raft.db has lost Raft's term"},
 		"only the snapshots": {func(path string) error {
 			return errors.Join(os.Remove(filepath.Join(path, identityFile)), os.Remove(filepath.Join(path, logFile)))
 		}, "identity and the node's log are missing, and only its folder of snapshots is there: the directory was " +
@@ -169,15 +149,13 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 	}
 }
 
-// TestAStartGoesOnWhereOneWasCutShort cuts a start short after each of its steps: on a new directory, on a directory
-// that was used before, and on a directory of the older format. The next start goes on from there, and loses nothing
-// that was acknowledged.
+// TestAStartGoesOnWhereOneWasCutShort cuts a start short after each of its steps: on a new directory, and on a
+// directory that was used before. The next start goes on from there, and loses nothing that was acknowledged.
 func TestAStartGoesOnWhereOneWasCutShort(t *testing.T) {
 	l := newLibrary(t, 3)
-	steps := []string{"the identity file", "the log's file", "the adoption of snapshots", "the stamp"}
+	steps := []string{"the identity file", "the log's file", "the stamp"}
 	for name, prepare := range map[string]func(path string) error{
 		"a new directory": os.RemoveAll, "a directory": func(string) error { return nil },
-		"a directory of the older format": ofTheOlderFormat,
 	} {
 		for upTo, step := range steps {
 			t.Run(name+", after "+step, func(t *testing.T) {
@@ -214,7 +192,7 @@ func TestAStartGoesOnWhereOneWasCutShort(t *testing.T) {
 					}
 					l.kept(c)
 					r, err := readIdentity(cfg.DataDir)
-					if err != nil || r.Format < plainFormat || r.Log != n.dir.Incarnation {
+					if err != nil || r.Log != n.dir.Incarnation {
 						t.Errorf("the identity file says %+v, %v, want start %d", r, err, n.dir.Incarnation)
 					}
 					for _, snapshot := range []string{l.first[0], l.newest[0]} {
@@ -248,16 +226,6 @@ func cutShort(cfg config.Config, upTo int) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	if upTo == 1 {
 		return nil
-	}
-	all, err := s.snapshots.List()
-	if err != nil {
-		return err
-	}
-	if d.record.Log == 0 {
-		err = s.origins.adopt(all)
-	}
-	if upTo == 2 || err != nil {
-		return err
 	}
 	// The last step is the identity file: its new content never gets its name.
 	before, err := os.ReadFile(filepath.Join(d.Path, identityFile))
@@ -314,7 +282,7 @@ func TestADamagedIdentityFile(t *testing.T) {
 			t.Fatalf("got %v, want the safe way first", err)
 		}
 		line := fmt.Sprintf(
-			`{"format":3,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v","founders":{...},"log":%d}`,
+			`{"format":1,"cluster_id":"...","node":...,"incarnation":%d,"directory":"%v","founders":{...},"log":%d}`,
 			sound.Log, sound.Directory, sound.Log,
 		)
 		if !strings.Contains(err.Error(), line) {

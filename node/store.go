@@ -49,7 +49,7 @@ type diskOption = func(raft.LogStore, raft.StableStore) (raft.LogStore, raft.Sta
 // openStores opens the Raft log and the snapshots in a data directory. Raft writes through guard.
 func openStores(d *dir, logger hclog.Logger, guard *guardedStore, disk diskOption) (*stores, error) {
 	file := filepath.Join(d.Path, logFile)
-	if err := checkLogFile(file, d.record.begun()); err != nil {
+	if err := checkLogFile(file, d.record.Log != 0); err != nil {
 		return nil, err
 	}
 	bolt, err := openBolt(file)
