@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,21 @@ func TestBugsApply(t *testing.T) {
 			if got, err := c.apply(string(text)); err != nil || got == string(text) {
 				t.Errorf("bugs/%s.patch changes nothing: %v", b.name, err)
 			}
+		}
+	}
+}
+
+// TestCatchersExist shows, without building anything, that the package of each catcher has such a test.
+func TestCatchersExist(t *testing.T) {
+	bugs, err := readBugs("bugs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bugs {
+		name, _, _ := strings.Cut(b.catcher.run, "/")
+		tests, err := testsBelow(filepath.Join("..", "..", filepath.FromSlash(b.catcher.pkg)))
+		if err != nil || !slices.ContainsFunc(tests, regexp.MustCompile(name).MatchString) {
+			t.Errorf("bugs/%s.patch: no test %s in %s (%v)", b.name, name, b.catcher.pkg, err)
 		}
 	}
 }

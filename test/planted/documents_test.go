@@ -97,9 +97,18 @@ func quoted(text string) []string {
 
 func testsOfTheModule(t *testing.T) []string {
 	t.Helper()
+	tests, err := testsBelow("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tests
+}
+
+// testsBelow returns the names of the tests in a directory and below it.
+func testsBelow(directory string) ([]string, error) {
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	var tests []string
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(directory, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -114,8 +123,5 @@ func testsOfTheModule(t *testing.T) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tests
+	return tests, err
 }

@@ -79,7 +79,6 @@ func layer(pkg string) string {
 		{"./test/raft", "raft"},
 		{"./test/whole", "whole nodes"},
 		{"./bench", "benchmark"},
-		{"./client/herd", "herd"},
 	} {
 		if pkg == l.prefix || strings.HasPrefix(pkg, l.prefix+"/") {
 			return l.name
