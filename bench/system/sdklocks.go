@@ -11,7 +11,7 @@ import (
 	"holdfast/test/proc"
 )
 
-// Contest starts clients that use [recipes.Mutex].
+// Contest starts clients that use [recipes.Lock].
 func (n *sdkNodes) Contest(ctx context.Context, servers []int) (Contest, error) {
 	return contest(ctx, servers, n.locker)
 }
@@ -37,7 +37,7 @@ func (n *sdkNodes) locker(ctx context.Context, server int) (locker, error) {
 		return nil, err
 	}
 	s := held.(*client.Session) //nolint:errcheck // this system's own
-	l := &sdkLocker{Conn: c, tree: s.Tree(), mutex: recipes.NewMutex(s, lockPath)}
+	l := &sdkLocker{Conn: c, tree: s.Tree(), mutex: recipes.NewLock(s, lockPath)}
 	if err = proc.Until(ctx, time.Millisecond, l.ready); err != nil {
 		l.end()
 		return nil, err
@@ -66,7 +66,7 @@ type sdkLocker struct {
 	Conn
 
 	tree  *client.Tree
-	mutex *recipes.Mutex
+	mutex *recipes.Lock
 	hold  *recipes.Hold
 }
 

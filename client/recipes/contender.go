@@ -21,14 +21,14 @@ type Contender struct {
 	tree.Child
 	// Path is the entry's, State one of [Holds], [Waits] and [Lingers].
 	Path, State string
-	// As says what it wants: "lock", "read", "write" or "candidate".
+	// As says what it wants: "lock", "read" or "candidate".
 	As string
 	// number orders contenders as they came.
 	number string
 }
 
 // contenderPrefixes are what the names of contenders begin with, without the hyphen.
-func contenderPrefixes() []string { return []string{"lock", "read", "write", "candidate"} }
+func contenderPrefixes() []string { return []string{"lock", "read", "candidate"} }
 
 // InLine returns which children of a lock's entry contend for it, in their order, and the names of the others. It says
 // who holds the lock: the first of all, and readers that have no writer before them. The children come from

@@ -61,7 +61,7 @@ func (c *Counter) Add(ctx context.Context, delta int64) (sum int64, err error) {
 	}
 	added := false
 	// Under ctx, not under the lock's: the lock is for order alone, and the stamp keeps the sum right.
-	err = c.lock.do(ctx, exclusive().named("counter"), func(context.Context, tree.Stamp) error {
+	err = c.lock.do(ctx, writing().named("counter"), func(context.Context, tree.Stamp) error {
 		for {
 			if sum, err = c.try(ctx, delta); !errors.Is(err, errOvertaken) {
 				added = err == nil

@@ -10,11 +10,11 @@ import (
 	"holdfast/tree"
 )
 
-// ExampleMutex works under a lock. The context ends before another can hold it, and the token tells a resource who came
+// ExampleLock works under a lock. The context ends before another can hold it, and the token tells a resource who came
 // later.
-func ExampleMutex() {
+func ExampleLock() {
 	with(func(ctx context.Context, s *client.Session) error {
-		m := recipes.NewMutex(s, "/locks/printer")
+		m := recipes.NewLock(s, "/locks/printer")
 		var last tree.Stamp
 		for range 2 {
 			err := m.Do(ctx, func(ctx context.Context, token tree.Stamp) error {
@@ -33,10 +33,10 @@ func ExampleMutex() {
 	// the token is higher than the last one: true
 }
 
-// ExampleMutex_TryLock does not wait.
-func ExampleMutex_TryLock() {
+// ExampleLock_TryLock does not wait.
+func ExampleLock_TryLock() {
 	with(func(ctx context.Context, s *client.Session) error {
-		m := recipes.NewMutex(s, "/locks/scanner")
+		m := recipes.NewLock(s, "/locks/scanner")
 		held, err := m.TryLock(ctx)
 		if err != nil {
 			return err
@@ -49,10 +49,10 @@ func ExampleMutex_TryLock() {
 	// busy: true
 }
 
-// ExampleReadWriteLock lets readers in together.
-func ExampleReadWriteLock() {
+// ExampleLock_RLock lets readers in together.
+func ExampleLock_RLock() {
 	with(func(ctx context.Context, s *client.Session) error {
-		l := recipes.NewReadWriteLock(s, "/locks/catalogue")
+		l := recipes.NewLock(s, "/locks/catalogue")
 		one, err := l.RLock(ctx)
 		if err != nil {
 			return err

@@ -45,23 +45,16 @@ func taken[T any](grant T, err error, give func(T, context.Context) error) (func
 }
 
 // inLine are the recipes whose callers stand in a line. A hand-over is one write, the release, one event, and two reads
-// of the one who is next: that nobody is left before it, and that it is still there itself. A writer of a read-write
-// lock looks for readers and for writers. A permit of a semaphore costs one write more, with which the first in line
+// of the one who is next: that nobody is left before it, and that it is still there itself. Whoever finds no
+// readers ahead when it comes never looks for them again. A permit of a semaphore costs one write more, with which the first in line
 // takes it, one event more, of that write, and the reads for both. The guard of a place may come too late to take its
 // watch back before its own entry goes: one event more.
 func inLine() []recipe {
 	return []recipe{
 		{
-			name: "mutex", line: "/mutex", events: 1, writes: 1, reads: 2,
+			name: "lock", line: "/lock", events: 1, writes: 1, reads: 2,
 			take: func(ctx context.Context, s *client.Session) (func(context.Context) error, error) {
-				h, err := recipes.NewMutex(s, "/mutex").Lock(ctx)
-				return taken(h, err, (*recipes.Hold).Unlock)
-			},
-		},
-		{
-			name: "read-write lock", line: "/rwlock", events: 1, writes: 1, reads: 3,
-			take: func(ctx context.Context, s *client.Session) (func(context.Context) error, error) {
-				h, err := recipes.NewReadWriteLock(s, "/rwlock").Lock(ctx)
+				h, err := recipes.NewLock(s, "/lock").Lock(ctx)
 				return taken(h, err, (*recipes.Hold).Unlock)
 			},
 		},

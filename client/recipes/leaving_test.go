@@ -23,7 +23,7 @@ func TestThousandsGiveUpAtOnce(t *testing.T) {
 		cl := c.Client("app")
 		defer cl.Close()
 		s := c.Session(cl, time.Minute)
-		m := recipes.NewMutex(s, "/locks/a")
+		m := recipes.NewLock(s, "/locks/a")
 		held, err := m.Lock(ctx)
 		if err != nil {
 			c.T.Fatal(err)
@@ -62,7 +62,7 @@ func TestDoOfACallerThatIsCutOff(t *testing.T) {
 		s := c.Session(cl, timeout)
 		var heal func()
 		var stopped time.Time
-		err := recipes.NewMutex(s, "/locks/a").Do(ctx, func(context.Context, tree.Stamp) error {
+		err := recipes.NewLock(s, "/locks/a").Do(ctx, func(context.Context, tree.Stamp) error {
 			heal = cutOff(c, "app")
 			cancel()
 			stopped = time.Now()
@@ -87,14 +87,11 @@ func TestWorkThatDoesNotReturn(t *testing.T) {
 		name string
 		do   func(ctx context.Context, s *client.Session, w work) error
 	}{
-		{"mutex", func(ctx context.Context, s *client.Session, w work) error {
-			return recipes.NewMutex(s, "/mutex").Do(ctx, w)
-		}},
-		{"writer", func(ctx context.Context, s *client.Session, w work) error {
-			return recipes.NewReadWriteLock(s, "/rwlock").Do(ctx, w)
+		{"lock", func(ctx context.Context, s *client.Session, w work) error {
+			return recipes.NewLock(s, "/lock").Do(ctx, w)
 		}},
 		{"reader", func(ctx context.Context, s *client.Session, w work) error {
-			return recipes.NewReadWriteLock(s, "/rwlock").DoRead(ctx, w)
+			return recipes.NewLock(s, "/lock").DoRead(ctx, w)
 		}},
 		{"semaphore", func(ctx context.Context, s *client.Session, w work) error {
 			return recipes.NewSemaphore(s, "/semaphore", 1).Do(ctx, w)

@@ -52,7 +52,7 @@ func (o *Once) do(ctx context.Context, key string, work func(context.Context, tr
 	}
 	l := newLine(o.session, tree.Join(path, "lock"), o.all)
 	l.base = path
-	h, err := l.lock(ctx, exclusive().named("once"))
+	h, err := l.lock(ctx, writing().named("once"))
 	if err != nil {
 		return nil, false, err
 	}

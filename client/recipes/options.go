@@ -30,9 +30,9 @@ var (
 // Observer hears who waits for what recipes grant and who holds it, and for how long. Its methods must be safe for
 // concurrent use, and must not block. Package recipes/metrics has one that counts for Prometheus.
 //
-// recipe is "mutex", "read lock", "write lock", "semaphore", "election", "queue", "once", "counter", "barrier",
-// "double barrier" or "group", and path where its callers stand. A counter waits for its lock alone, after additions
-// that were overtaken. Nobody holds a barrier.
+// recipe is "lock", "read lock", "semaphore", "election", "queue", "once", "counter", "barrier", "double barrier" or
+// "group", and path where its callers stand. A counter waits for its lock alone, after additions that were overtaken.
+// Nobody holds a barrier.
 type Observer interface {
 	// Waits is called when a call begins that may have to wait. Waited is called when it ends.
 	Waits(recipe, path string)

@@ -96,7 +96,7 @@ func (q *Queue) take(ctx context.Context, asked attempt) (*Claim, error) {
 
 // first waits until p is first in line, and then for an item.
 func (q *Queue) first(ctx context.Context, p *place, asked attempt) (*Claim, error) {
-	if err := p.turn(ctx, exclusive().ahead); err != nil {
+	if err := p.turn(ctx, writing().ahead); err != nil {
 		return nil, err
 	}
 	waiting, stop := p.while(ctx)

@@ -20,7 +20,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 		ctx := context.Background()
 		cl := c.Client("app")
 		defer cl.Close()
-		l := recipes.NewReadWriteLock(c.Session(cl, 10*time.Second), "/locks/a")
+		l := recipes.NewLock(c.Session(cl, 10*time.Second), "/locks/a")
 		first, err := l.RLock(ctx)
 		if err != nil {
 			c.T.Fatal(err)
@@ -66,7 +66,7 @@ func TestReadersAndWriters(t *testing.T) {
 		var readers, writers, most atomic.Int32
 		var all sync.WaitGroup
 		for i := range 30 {
-			l := recipes.NewReadWriteLock(s, "/locks/a")
+			l := recipes.NewLock(s, "/locks/a")
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * 30 * time.Millisecond) // readers come while a writer is in
 				do, own := l.DoRead, &readers

@@ -80,7 +80,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	return s.answer("try to acquire", asked, g, err)
 }
 
-// Do runs work while it holds a permit, see [Mutex.Do].
+// Do runs work while it holds a permit, see [Lock.Do].
 func (s *Semaphore) Do(ctx context.Context, work func(ctx context.Context, token tree.Stamp) error) error {
 	p, err := s.Acquire(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ type manner struct {
 }
 
 func patient() manner {
-	return manner{exclusive().ahead, func(ctx context.Context, changed *client.OneShot) error {
+	return manner{writing().ahead, func(ctx context.Context, changed *client.OneShot) error {
 		_, err := changed.Wait(ctx)
 		return err
 	}}
@@ -112,7 +112,7 @@ func patient() manner {
 
 // hasty is the manner of a caller that does not wait.
 func hasty() manner {
-	return manner{busy(exclusive().ahead), func(context.Context, *client.OneShot) error { return ErrBusy }}
+	return manner{busy(writing().ahead), func(context.Context, *client.OneShot) error { return ErrBusy }}
 }
 
 // acquire waits in line, and takes a permit once it is first.

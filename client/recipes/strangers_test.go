@@ -29,7 +29,7 @@ func TestStrangersInALineHoldNobodyUp(t *testing.T) {
 			}
 		}
 		strangers("/locks/a/lock-!", "/locks/a/lock-..........", "/locks/a/lock-0000000010!", "/leaders/candidate-!")
-		m := recipes.NewMutex(s, "/locks/a")
+		m := recipes.NewLock(s, "/locks/a")
 		for range 3 {
 			held, err := m.Lock(ctx)
 			if err != nil {

@@ -21,8 +21,7 @@ func (c holds) lock() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "lock NAME -- COMMAND [ARGUMENT...]", Short: "Run a program while a lock is held", Args: programArgs,
 		Long: `Wait for a lock, run a program while it is held, and give it up. Those who wait get the lock in the
-order in which they came. With --shared, any number of programs with --shared hold the lock together:
-all users of such a lock give --shared, or --exclusive for a turn alone.
+order in which they came. With --shared, any number of programs with --shared hold the lock together.
 
 ` + nameHelp + ` A lock with the name ls, show or break is given by its path.
 
@@ -36,49 +35,33 @@ all users of such a lock give --shared, or --exclusive for a turn alone.
 				return err
 			}
 			u := under{holds: c, flags: &flags, label: "lock", command: args[1:]}
-			exclusive := cmd.Flags().Changed("exclusive")
 			u.take = func(ctx context.Context, s *client.Session) (held, error) {
-				return c.takeLock(ctx, &flags, lockOf(s, path, shared, exclusive, recipes.WithLinger(flags.linger)))
+				l := recipes.NewLock(s, path, recipes.WithLinger(flags.linger))
+				if shared {
+					return c.takeLock(ctx, &flags, l.RLock, l.TryRLock)
+				}
+				return c.takeLock(ctx, &flags, l.Lock, l.TryLock)
 			}
 			return u.run(cmd.Context())
 		},
 	}
 	flags.add(cmd, "the lock")
 	cmd.Flags().BoolVar(&shared, "shared", false, "hold the lock together with others that give --shared")
-	cmd.Flags().Bool("exclusive", false, "hold alone a lock that others hold with --shared")
-	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive")
 	cmd.AddCommand(c.lockList(), c.lockShow(), c.lockBreak())
 	return c.ofTree(cmd)
 }
 
-// acquisition are the two ways to a lock.
-type acquisition struct {
-	wait, try func(context.Context) (*recipes.Hold, error)
-}
-
-// lockOf returns the lock at a path: a plain one, or a side of one for readers and writers.
-func lockOf(s *client.Session, path string, reads, writes bool, o recipes.Option) acquisition {
-	switch {
-	case reads:
-		l := recipes.NewReadWriteLock(s, path, o)
-		return acquisition{l.RLock, l.TryRLock}
-	case writes:
-		l := recipes.NewReadWriteLock(s, path, o)
-		return acquisition{l.Lock, l.TryLock}
-	default:
-		l := recipes.NewMutex(s, path, o)
-		return acquisition{l.Lock, l.TryLock}
-	}
-}
+// acquire is a call of a lock.
+type acquire func(context.Context) (*recipes.Hold, error)
 
 // takeLock takes a lock in the way that the flags say.
-func (c holds) takeLock(ctx context.Context, f *underFlags, l acquisition) (held, error) {
+func (c holds) takeLock(ctx context.Context, f *underFlags, wait, try acquire) (held, error) {
 	var h *recipes.Hold
 	var err error
 	if f.tries() {
-		h, err = limited(ctx, c.target, l.try)
+		h, err = limited(ctx, c.target, try)
 	} else {
-		h, err = l.wait(ctx)
+		h, err = wait(ctx)
 	}
 	if err != nil {
 		return held{}, err

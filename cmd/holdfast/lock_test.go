@@ -275,13 +275,13 @@ func TestLockWhoWaitsHowLong(t *testing.T) {
 	first.hears("runs")
 	startLocking(t, "exit 0", "--shared", "--wait", "0").ends(0)
 	for wait, says := range map[string]string{"0": "held by somebody else", "50ms": "not free within --wait 50ms"} {
-		said := startLocking(t, "exit 0", "--exclusive", "--wait", wait).ends(exitFailed)
+		said := startLocking(t, "exit 0", "--wait", wait).ends(exitFailed)
 		if !strings.Contains(said, says) || !strings.Contains(said, "lock show") {
 			t.Errorf("--wait %s: %s", wait, said)
 		}
 	}
-	patient := startLocking(t, "echo runs", "--exclusive")
-	if all := shown(t, 2); all[0].As != "read" || all[1].As != "write" || all[1].State != "waits" {
+	patient := startLocking(t, "echo runs")
+	if all := shown(t, 2); all[0].As != "read" || all[1].As != "lock" || all[1].State != "waits" {
 		t.Errorf("got %+v", all)
 	}
 	first.ends(0)
@@ -376,28 +376,27 @@ func TestLockOfAKilledCommand(t *testing.T) {
 func TestLockUsage(t *testing.T) {
 	startTree(t)
 	for args, says := range map[string]string{
-		"lock":                                  "NAME -- COMMAND",
-		"lock job":                              "NAME -- COMMAND",
-		"lock job true":                         "NAME -- COMMAND",
-		"lock job --":                           "NAME -- COMMAND",
-		"lock job other -- true":                "NAME -- COMMAND",
-		"lock job sh -c true":                   `come after "--"`,
-		"lock ls --none":                        "unknown flag: --none\n",
-		"lock / -- true":                        "below /",
-		"lock a//b -- true":                     "a//b",
-		"lock job --wait -1s -- true":           "--wait",
-		"lock job --timeout 0s -- true":         "--timeout",
-		"lock job --grace -1s -- true":          "--grace",
-		"lock job --grace 9s -- true":           "at most 3.133333333s with a session's timeout of 10s",
-		"lock job --linger 61s -- true":         "at most 1m",
-		"lock job --linger 1ns -- true":         "whole milliseconds",
-		"lock job --on-lost stop -- true":       "want kill, term or continue",
-		"lock job --shared --exclusive -- true": "exclusive",
-		"lock show":                             "one NAME",
-		"lock show /":                           "below /",
-		"lock ls a b":                           "one PREFIX",
-		"lock ls --most 0":                      "1 to 100000",
-		"lock break":                            "one NAME",
+		"lock":                            "NAME -- COMMAND",
+		"lock job":                        "NAME -- COMMAND",
+		"lock job true":                   "NAME -- COMMAND",
+		"lock job --":                     "NAME -- COMMAND",
+		"lock job other -- true":          "NAME -- COMMAND",
+		"lock job sh -c true":             `come after "--"`,
+		"lock ls --none":                  "unknown flag: --none\n",
+		"lock / -- true":                  "below /",
+		"lock a//b -- true":               "a//b",
+		"lock job --wait -1s -- true":     "--wait",
+		"lock job --timeout 0s -- true":   "--timeout",
+		"lock job --grace -1s -- true":    "--grace",
+		"lock job --grace 9s -- true":     "at most 3.133333333s with a session's timeout of 10s",
+		"lock job --linger 61s -- true":   "at most 1m",
+		"lock job --linger 1ns -- true":   "whole milliseconds",
+		"lock job --on-lost stop -- true": "want kill, term or continue",
+		"lock show":                       "one NAME",
+		"lock show /":                     "below /",
+		"lock ls a b":                     "one PREFIX",
+		"lock ls --most 0":                "1 to 100000",
+		"lock break":                      "one NAME",
 	} {
 		if code, _, stderr := execute(t, "", strings.Fields(args)...); code != exitUsage ||
 			!strings.Contains(stderr, says) {

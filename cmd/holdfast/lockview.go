@@ -31,7 +31,7 @@ type contenderView struct {
 	// State is "holds" or "waits", or "lingers" for the entry of a session that has expired. Of an entry that the caller
 	// may not read, which has neither token nor time here, it may be "holds or lingers".
 	State string `json:"state"`
-	// As is "lock", "read", "write" or "candidate".
+	// As is "lock", "read" or "candidate".
 	As     string    `json:"as"`
 	Holder string    `json:"holder"`
 	Owner  *idText   `json:"session,omitempty"`

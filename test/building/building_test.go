@@ -19,7 +19,7 @@ import (
 // change changes a device under a lock, whoever else wants to.
 func change(ctx context.Context, s *client.Session, d *device, value string) error {
 	const lock = "/locks/device"
-	return recipes.NewMutex(s, lock).Do(ctx, func(ctx context.Context, token tree.Stamp) error {
+	return recipes.NewLock(s, lock).Do(ctx, func(ctx context.Context, token tree.Stamp) error {
 		return d.set(ctx, lock, fence.Token(token), value)
 	})
 }

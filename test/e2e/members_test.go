@@ -239,7 +239,7 @@ func (m *changing) populate() (all []*account, stop func() []string) {
 		if i%10 != 0 {
 			continue
 		}
-		hold, err := recipes.NewMutex(a.session, m.lock(len(m.holds))).TryLock(ctx)
+		hold, err := recipes.NewLock(a.session, m.lock(len(m.holds))).TryLock(ctx)
 		timeout.Check(t, err)
 		m.holds = append(m.holds, hold)
 		m.follow(a)
@@ -351,7 +351,7 @@ func (m *changing) judge(all []*account, made []string) {
 		if err := hold.Err(); err != nil {
 			t.Errorf("lock %d is held no longer: %v", i, err)
 		}
-		if _, err := recipes.NewMutex(rival, m.lock(i)).TryLock(ctx); !errors.Is(err, recipes.ErrBusy) {
+		if _, err := recipes.NewLock(rival, m.lock(i)).TryLock(ctx); !errors.Is(err, recipes.ErrBusy) {
 			t.Errorf("lock %d, for another: %v, want %v", i, err, recipes.ErrBusy)
 		}
 	}

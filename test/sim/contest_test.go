@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	mutexPath    = "/contest/mutex"
+	lockPath     = "/contest/lock"
 	bookPath     = "/contest/book"
 	permitsPath  = "/contest/permits"
 	electionPath = "/contest/election"
@@ -33,8 +33,8 @@ type prize struct {
 
 func prizes() []prize {
 	return []prize{
-		{mutexPath, []string{check.Mutex}, []string{mutexPath}},
-		{bookPath, []string{check.ReadLock, check.ReadLock, check.WriteLock}, []string{bookPath}},
+		{lockPath, []string{check.Lock}, []string{lockPath}},
+		{bookPath, []string{check.ReadLock, check.ReadLock, check.Lock}, []string{bookPath}},
 		{permitsPath, []string{check.Semaphore}, []string{permitsPath + "/queue", permitsPath + "/permits"}},
 		{electionPath, []string{check.Election}, []string{electionPath}},
 	}
@@ -91,7 +91,7 @@ func (x *contender) strive(ctx context.Context, s *client.Session, p prize) bool
 func (x *contender) turn(s *client.Session, recipe, path string) *turn {
 	name := fmt.Sprintf("%s/%d", x.name, x.contest.calls.Add(1))
 	t := &turn{x: x, s: s, quick: x.isLast(), claim: history.Claim{Name: name, Recipe: recipe, Path: path}}
-	if recipe == check.Mutex {
+	if path == lockPath {
 		t.claim.Linger = time.Duration(x.draw(3)) * lingers / 2
 	}
 	return t
@@ -164,15 +164,12 @@ func (t *turn) call(ctx context.Context, hasty bool) error {
 			t.grant, t.release = l.Grant, l.Resign
 		}
 		return err
-	case check.Mutex:
-		m := recipes.NewMutex(t.s, t.claim.Path, named, linger)
-		h, err = either(hasty, m.TryLock, m.Lock)(ctx)
-	case check.ReadLock:
-		l := recipes.NewReadWriteLock(t.s, t.claim.Path, named)
-		h, err = either(hasty, l.TryRLock, l.RLock)(ctx)
-	case check.WriteLock:
-		l := recipes.NewReadWriteLock(t.s, t.claim.Path, named)
+	case check.Lock:
+		l := recipes.NewLock(t.s, t.claim.Path, named, linger)
 		h, err = either(hasty, l.TryLock, l.Lock)(ctx)
+	case check.ReadLock:
+		l := recipes.NewLock(t.s, t.claim.Path, named)
+		h, err = either(hasty, l.TryRLock, l.RLock)(ctx)
 	}
 	if err == nil {
 		t.grant, t.release = h.Grant, h.Unlock

@@ -48,7 +48,7 @@ func inhabit(t *testing.T, c *cluster) (alive *client.Session, dead session.ID) 
 	write("/config", `{"limit": 3, "note": "`+strings.ReplaceAll(planted, `"`, `\"`)+`"}`, client.CreateOptions{})
 	write("/binary", "\x00\x01\xff"+planted, client.CreateOptions{})
 	for range 2 {
-		m := recipes.NewMutex(alive, "/locks/backup", recipes.WithHolder(planted))
+		m := recipes.NewLock(alive, "/locks/backup", recipes.WithHolder(planted))
 		go m.Lock(ctx) //nolint:errcheck // the second one waits until the end of the test
 	}
 	for at := time.Now(); ; {

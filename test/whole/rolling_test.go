@@ -96,7 +96,7 @@ func newCrowd(f *fleet, sessions, clients int) *crowd {
 	}
 	for i, s := range c.sessions {
 		if i%20 == 0 {
-			hold, err := recipes.NewMutex(s, fmt.Sprintf("/lock-%d", i)).TryLock(ctx)
+			hold, err := recipes.NewLock(s, fmt.Sprintf("/lock-%d", i)).TryLock(ctx)
 			if err != nil {
 				f.t.Fatal(err)
 			}

@@ -67,12 +67,8 @@ func give[T any](grant T, err error, how func(T, context.Context) error) (func(c
 
 func grantors() []grantor {
 	return []grantor{
-		{"mutex", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
-			g, err := recipes.NewMutex(s, "/a", o).Lock(ctx)
-			return give(g, err, (*recipes.Hold).Unlock)
-		}},
-		{"write lock", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
-			g, err := recipes.NewReadWriteLock(s, "/a", o).Lock(ctx)
+		{"lock", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
+			g, err := recipes.NewLock(s, "/a", o).Lock(ctx)
 			return give(g, err, (*recipes.Hold).Unlock)
 		}},
 		{"semaphore", func(ctx context.Context, s *client.Session, o recipes.Option) (func(context.Context) error, error) {
@@ -192,9 +188,9 @@ func TestOthersAreCounted(t *testing.T) {
 			return nil, nil
 		})
 		must(err)
-		held, err := recipes.NewMutex(s, "/lock", o).TryLock(ctx)
+		held, err := recipes.NewLock(s, "/lock", o).TryLock(ctx)
 		must(err)
-		if _, err = recipes.NewMutex(s, "/lock", o).TryLock(ctx); !errors.Is(err, recipes.ErrBusy) {
+		if _, err = recipes.NewLock(s, "/lock", o).TryLock(ctx); !errors.Is(err, recipes.ErrBusy) {
 			c.T.Errorf("a second try: %v", err)
 		}
 		_, err = s.Tree().Delete(ctx, held.Path())
@@ -206,7 +202,7 @@ func TestOthersAreCounted(t *testing.T) {
 			"double barrier": {"wait_seconds granted", "hold_seconds released"},
 			"group":          {"wait_seconds granted"},
 			"once":           {"wait_seconds granted", "hold_seconds released"},
-			"mutex":          {"wait_seconds granted", "wait_seconds busy", "hold_seconds removed"},
+			"lock":           {"wait_seconds granted", "wait_seconds busy", "hold_seconds removed"},
 		} {
 			now := counts(c.T, registry, recipe)
 			for _, name := range want {
@@ -231,7 +227,7 @@ func Example() {
 	registry := prometheus.NewRegistry() // or prometheus.DefaultRegisterer
 	registry.MustRegister(m)
 	err := with(func(ctx context.Context, s *client.Session) error {
-		lock := recipes.NewMutex(s, "/locks/printer", recipes.WithObserver(m))
+		lock := recipes.NewLock(s, "/locks/printer", recipes.WithObserver(m))
 		return lock.Do(ctx, func(ctx context.Context, _ tree.Stamp) error {
 			families, err := registry.Gather() // what a scrape shows
 			for _, f := range families {

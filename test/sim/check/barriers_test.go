@@ -16,10 +16,10 @@ func (s *site) delays() {
 		logged{index: 39, owner: 10, ops: []tree.Op{made(tree.Ephemeral, "/m/lock-2", "")}},
 		logged{index: 40, owner: 10, ops: []tree.Op{gone("/m/lock-1")}})
 	s.claim("holder", history.Granted, 37.4, 9, history.Claim{
-		Name: "q1/1", Recipe: Mutex, Path: "/m", Token: tree.StampAt(37, 1), Linger: 2 * time.Second,
+		Name: "q1/1", Recipe: Lock, Path: "/m", Token: tree.StampAt(37, 1), Linger: 2 * time.Second,
 	})
 	s.claim("next", history.Granted, 40.4, 10, history.Claim{
-		Name: "q1/2", Recipe: Mutex, Path: "/m", Token: tree.StampAt(39, 1),
+		Name: "q1/2", Recipe: Lock, Path: "/m", Token: tree.StampAt(39, 1),
 	})
 }
 
@@ -113,7 +113,7 @@ func TestUsesInDoubt(t *testing.T) {
 	}{
 		{"no lock-delay, because the lock was given up", func(s *site) {
 			s.claims["next"].At = at(39.4)
-			s.claim("ceded", history.Cedes, 38.2, 9, history.Claim{Name: "q1/1", Recipe: Mutex, Path: "/m"})
+			s.claim("ceded", history.Cedes, 38.2, 9, history.Claim{Name: "q1/1", Recipe: Lock, Path: "/m"})
 		}},
 		{"no lock-delay, because somebody broke the lock", func(s *site) {
 			s.claims["next"].At = at(39.4)

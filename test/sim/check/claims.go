@@ -11,9 +11,8 @@ import (
 
 // The recipes that clients compete with, as [history.Claim] names them.
 const (
-	Mutex     = "mutex"
+	Lock      = "lock"
 	ReadLock  = "read lock"
-	WriteLock = "write lock"
 	Semaphore = "semaphore"
 	Election  = "election"
 	// Queue is the recipe of those who wait for an item, Item that of the claim of one.

@@ -16,13 +16,13 @@ import (
 // claimed returns an event about a claim, whose name begins with its client. Its token's index is also its session.
 func claimed(k history.Kind, seconds float64, name, recipe string, token uint64) history.Event {
 	c := &history.Claim{Name: name, Recipe: recipe, Path: "/" + recipe}
-	if recipe == WriteLock || recipe == ReadLock {
+	who, call, _ := strings.Cut(name, "/")
+	if strings.HasPrefix(call, "b") {
 		c.Path = "/book"
 	}
 	if token != 0 {
 		c.Token = tree.StampAt(token, 1)
 	}
-	who, _, _ := strings.Cut(name, "/")
 	return history.Event{At: at(seconds), Kind: k, Who: who, ID: session.ID(token), Claim: c}
 }
 
@@ -38,18 +38,18 @@ func held(name, recipe string, token uint64, moments [3]float64) []history.Event
 	}
 }
 
-// contest is a history of claims in which nothing is wrong: three clients hold a mutex one after the other, two read a
+// contest is a history of claims in which nothing is wrong: three clients hold a lock one after the other, two read a
 // book before a third writes to it, and three share two permits.
 func contest() map[string][]history.Event {
 	vouched := func(seconds float64) history.Event {
-		e := claimed(history.Vouched, seconds, "p1/m1", Mutex, 10)
+		e := claimed(history.Vouched, seconds, "p1/m1", Lock, 10)
 		e.Asked, e.Claim.Holds = e.At-at(0.2), seconds < 13
 		return e
 	}
-	fenced := claimed(history.Fenced, 14.5, "p1/m1", Mutex, 10)
+	fenced := claimed(history.Fenced, 14.5, "p1/m1", Lock, 10)
 	fenced.Claim.Newest = tree.StampAt(13, 1)
-	lined := history.Event{At: at(45), Kind: history.Lined, Who: "p1", Claim: &history.Claim{Path: "/" + Mutex}}
-	forgone := claimed(history.Forgoes, 17, "p3/m3", Mutex, 0)
+	lined := history.Event{At: at(45), Kind: history.Lined, Who: "p1", Claim: &history.Claim{Path: "/" + Lock}}
+	forgone := claimed(history.Forgoes, 17, "p3/m3", Lock, 0)
 	forgone.Text = "context deadline exceeded"
 	waiter := claimed(history.Forgoes, 27.5, "p3/o3", Election, 0)
 	waiter.Text, waiter.Unknown, waiter.Claim.Broken = "entry was removed", true, true
@@ -60,19 +60,19 @@ func contest() map[string][]history.Event {
 		}
 	}
 	h := map[string][]history.Event{
-		"m1": held("p1/m1", Mutex, 10, [3]float64{10, 10.5, 13}),
-		"m2": held("p2/m2", Mutex, 13, [3]float64{11, 13.2, 20}),
-		"m3": {claimed(history.Awaits, 16, "p3/m3", Mutex, 0), forgone},
-		"m4": held("p3/m4", Mutex, 17, [3]float64{18, 31, 32}), "m5": held("p1/m5", Mutex, 18, [3]float64{19, 33, 34}),
-		"m6": held("p2/m6", Mutex, 20, [3]float64{20.5, 35, 36}),
+		"m1": held("p1/m1", Lock, 10, [3]float64{10, 10.5, 13}),
+		"m2": held("p2/m2", Lock, 13, [3]float64{11, 13.2, 20}),
+		"m3": {claimed(history.Awaits, 16, "p3/m3", Lock, 0), forgone},
+		"m4": held("p3/m4", Lock, 17, [3]float64{18, 31, 32}), "m5": held("p1/m5", Lock, 18, [3]float64{19, 33, 34}),
+		"m6": held("p2/m6", Lock, 20, [3]float64{20.5, 35, 36}),
 		"b1": held("p1/b1", ReadLock, 12, [3]float64{10, 12, 15}),
 		"b2": held("p2/b2", ReadLock, 14, [3]float64{11, 12.5, 15}),
-		"b3": held("p3/b3", WriteLock, 16, [3]float64{11.5, 15.2, 17}),
+		"b3": held("p3/b3", Lock, 16, [3]float64{11.5, 15.2, 17}),
 		"s1": held("p1/s1", Semaphore, 22, [3]float64{21, 22, 25}),
 		"s2": held("p2/s2", Semaphore, 21, [3]float64{21, 23, 26}),
 		"s3": held("p3/s3", Semaphore, 23, [3]float64{21, 25, 28}),
 		"stored": {
-			claimed(history.Stored, 11, "p1/m1", Mutex, 10), claimed(history.Stored, 14, "p2/m2", Mutex, 13), fenced,
+			claimed(history.Stored, 11, "p1/m1", Lock, 10), claimed(history.Stored, 14, "p2/m2", Lock, 13), fenced,
 		},
 		"vouched": {vouched(12), vouched(13.5), vouched(14)},
 		"lined":   {lined},
@@ -125,7 +125,7 @@ func TestClaims(t *testing.T) {
 		name, invariant string
 		plant           func(h map[string][]history.Event)
 	}{
-		{"two hold a mutex", "I15", func(h map[string][]history.Event) { h["m1"][rests].At = at(13.3) }},
+		{"two hold a lock", "I15", func(h map[string][]history.Event) { h["m1"][rests].At = at(13.3) }},
 		{"a context that never ends", "I15", func(h map[string][]history.Event) { h["m1"] = h["m1"][:rests] }},
 		{"a writer beside readers", "I15", func(h map[string][]history.Event) { h["b3"][works].At = at(14.9) }},
 		{"a reader beside a writer", "I15", func(h map[string][]history.Event) { h["b2"][rests].At = at(16) }},

@@ -29,7 +29,7 @@ func TestMutexIsFair(t *testing.T) {
 		for i := range callers {
 			cl := c.Client(fmt.Sprintf("app%d", i))
 			defer cl.Close()
-			m := recipes.NewMutex(c.Session(cl, 10*time.Second), "/locks/a")
+			m := recipes.NewLock(c.Session(cl, 10*time.Second), "/locks/a")
 			all.Go(func() {
 				err := m.Do(context.Background(), func(ctx context.Context, token tree.Stamp) error {
 					mu.Lock()
@@ -65,7 +65,7 @@ func TestTryLock(t *testing.T) {
 		cl := c.Client("app")
 		defer cl.Close()
 		s := c.Session(cl, 10*time.Second)
-		m := recipes.NewMutex(s, "/locks/a")
+		m := recipes.NewLock(s, "/locks/a")
 		first, err := m.TryLock(ctx)
 		if err != nil {
 			c.T.Fatal(err)
@@ -102,7 +102,7 @@ func TestLockThatIsGivenUp(t *testing.T) {
 		cl := c.Client("app")
 		defer cl.Close()
 		s := c.Session(cl, time.Minute)
-		m := recipes.NewMutex(s, "/locks/a")
+		m := recipes.NewLock(s, "/locks/a")
 		held, err := m.Lock(ctx)
 		if err != nil {
 			c.T.Fatal(err)
@@ -153,12 +153,12 @@ func TestHolderThatIsCutOff(t *testing.T) {
 				defer one.Close()
 				defer two.Close()
 				s := c.Session(one, 10*time.Second)
-				held, err := recipes.NewMutex(s, "/locks/a", recipes.WithLinger(linger)).Lock(ctx)
+				held, err := recipes.NewLock(s, "/locks/a", recipes.WithLinger(linger)).Lock(ctx)
 				if err != nil {
 					c.T.Fatal(err)
 				}
 				working := held.Context()
-				next := recipes.NewMutex(c.Session(two, 10*time.Second), "/locks/a")
+				next := recipes.NewLock(c.Session(two, 10*time.Second), "/locks/a")
 				for _, n := range c.Names {
 					c.Cut("one", n)
 					c.Cut(n, "one")
@@ -197,7 +197,7 @@ func TestHoldSurvivesALapse(t *testing.T) {
 		cl := c.Client("app")
 		defer cl.Close()
 		s := c.Session(cl, 10*time.Second)
-		m := recipes.NewMutex(s, "/locks/a")
+		m := recipes.NewLock(s, "/locks/a")
 		held, err := m.Lock(ctx)
 		if err != nil {
 			c.T.Fatal(err)
@@ -228,7 +228,7 @@ func TestLockThatIsBroken(t *testing.T) {
 		cl := c.Client("app")
 		defer cl.Close()
 		s := c.Session(cl, 10*time.Second)
-		m := recipes.NewMutex(s, "/locks/a")
+		m := recipes.NewLock(s, "/locks/a")
 		held, err := m.Lock(ctx)
 		if err != nil {
 			c.T.Fatal(err)
@@ -254,7 +254,7 @@ func TestLockThatIsBroken(t *testing.T) {
 		if err := held.Unlock(ctx); !errors.Is(err, recipes.ErrBroken) {
 			c.T.Errorf("unlock: %v", err)
 		}
-		if _, err := recipes.NewMutex(s, "/").Lock(ctx); !errors.Is(err, session.ErrInvalid) {
+		if _, err := recipes.NewLock(s, "/").Lock(ctx); !errors.Is(err, session.ErrInvalid) {
 			c.T.Errorf("a lock at the root: %v", err)
 		}
 	})
