@@ -21,7 +21,7 @@ type agreement struct {
 	knows func(session.Node) bool
 
 	mu sync.Mutex
-	// theirs are the settings that other nodes have reported. Older releases report none. guarded by mu
+	// theirs are the settings that other nodes have reported. guarded by mu
 	theirs map[session.Node]map[string]string
 	// tried is when this node last asked each other node for its settings. guarded by mu
 	tried map[session.Node]time.Time

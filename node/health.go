@@ -46,7 +46,6 @@ func (h *health) check() error {
 	if err := h.drain.ready(); err != nil {
 		return h.explain(err)
 	}
-	// A leader of an older release does not say so.
 	if !h.admission.admitted() || !h.roster.observes() && !h.roster.votes() {
 		return learner.ErrNoVote
 	}

@@ -248,7 +248,7 @@ func (r *room) full() bool { return r.state.full.Load() }
 func (r *room) used() float64 { return math.Float64frombits(r.state.disk.Load()) }
 
 // left returns a [session.LimitError] while what adds to the log is refused for want of room on disks. The leader asks
-// it for the requests of nodes of former releases, which have no gate for it.
+// it for the requests of other nodes, which may not have heard of the full disk yet.
 func (r *room) left() error {
 	if hold := r.state.diskHold.Load(); hold != nil {
 		return &session.LimitError{Name: "disk_limit", Limit: *hold, RetryAfter: r.interval}

@@ -12,9 +12,7 @@ import (
 // sign.
 type Setting struct{ Name, Value, Default string }
 
-// introduction is the text of a greeting: the cluster id, and each setting that does not have its default. A release
-// that knows no settings takes the whole text for a cluster id other than its own. So it refuses a cluster whose
-// settings it cannot follow.
+// introduction is the text of a greeting: the cluster id, and each setting that does not have its default.
 func introduction(cluster string, settings []Setting) string {
 	words := []string{cluster}
 	for _, s := range settings {

@@ -92,8 +92,7 @@ func TestL9OneSettingPerCluster(t *testing.T) {
 	}
 }
 
-// TestSettingsInTheGreeting holds what an older release sees: settings with their defaults are not told, and another
-// value makes the cluster a different one.
+// TestSettingsInTheGreeting: settings with their defaults are not told.
 func TestSettingsInTheGreeting(t *testing.T) {
 	for want, all := range map[string][]Setting{
 		"c":                   settings("off", "on"),
