@@ -10,7 +10,8 @@ import (
 )
 
 var suite = check.Suite[State, *Scope]{
-	Protocol: &texts, All: All, Machine: Machine, LeftOuts: leftOuts, ByWalks: true, Wholes: completes, Wides: wides, Walks: 200,
+	Protocol: &texts, All: All, Machine: Machine,
+	LeftOuts: leftOuts, ByWalks: true, Wholes: completes, Wides: wides, Walks: 200,
 }
 
 func TestEveryRuleThatIsLeftOutIsMissed(t *testing.T) { suite.RulesLeftOut(t) }
@@ -36,7 +37,7 @@ func TestCanonicalFormForgetsNothingThatMatters(t *testing.T) {
 		for seed := range uint64(10) {
 			random := rand.New(rand.NewPCG(seed, 5))
 			a, b := exact.First, exact.First
-			canonical.Forget(&b)
+			canonical.Canonicalize(&b)
 			for range 3_000 {
 				event := random.IntN(exact.Events)
 				if random.IntN(100) == 0 {
@@ -53,7 +54,7 @@ func TestCanonicalFormForgetsNothingThatMatters(t *testing.T) {
 					break
 				}
 				if is {
-					canonical.Forget(&b)
+					canonical.Canonicalize(&b)
 				}
 			}
 		}

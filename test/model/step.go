@@ -7,7 +7,7 @@ import (
 	"holdfast/test/model/search"
 )
 
-// protocol is the set of rules that are in force, in one scope. Nothing changes it during a step.
+// protocol has the rules that are in force, in one scope.
 type protocol struct {
 	search.Step
 	scope *Scope
@@ -39,7 +39,7 @@ func Machine(scope *Scope, without search.Without, wanted search.Invariants) *se
 			return x.try(events[event])
 		},
 		Weight: func(event int) int { return actions[events[event].action].weight },
-		Forget: func(s *State) {
+		Canonicalize: func(s *State) {
 			x.State = s
 			x.canonical()
 		},

@@ -38,8 +38,8 @@ func setting(name string) (string, bool) {
 	return text, text != ""
 }
 
-// Told requires that README.md of the package under test has a line, so that it says what the tests have seen.
-func Told(tb testing.TB, format string, args ...any) {
+// InReadme requires that README.md of the package under test has a line, so that it says what the tests have seen.
+func InReadme(tb testing.TB, format string, args ...any) {
 	tb.Helper()
 	text, err := os.ReadFile("README.md")
 	if err != nil {

@@ -88,11 +88,11 @@ func (s *Suite[S, C]) RulesLeftOut(t *testing.T) {
 					m.Story(story))
 			}
 			if row.Breaks == 0 {
-				Told(t, "| %s | %s | nothing found | %s | |", names, texts, row.Scope.Title())
+				InReadme(t, "| %s | %s | nothing found | %s | |", names, texts, row.Scope.Title())
 				return
 			}
 			t.Logf("%d steps\n%s", len(story), m.Story(story))
-			Told(t, "| %s | %s | %s | %s | %d |", names, texts, breaks, row.Scope.Title(), len(story))
+			InReadme(t, "| %s | %s | %s | %s | %d |", names, texts, breaks, row.Scope.Title(), len(story))
 			if _, broken := s.Machine(row.Scope, 0, s.All).Replay(story); broken != 0 {
 				t.Errorf("the same steps break %s with all rules in force", s.Protocol.Broken(broken))
 			}
@@ -145,9 +145,9 @@ func (s *Suite[S, C]) explore(t *testing.T, c Whole[C]) {
 			t.Error("the search did not see all states")
 		case !got.Complete, c.Wide && s.Glance > 0:
 		case c.For == s.All:
-			Told(t, "| %s | %d | %d |", c.Scope.Title(), got.States, got.Depth)
+			InReadme(t, "| %s | %d | %d |", c.Scope.Title(), got.States, got.Depth)
 		default:
-			Told(t, "| %s | %s | %d | %d |", c.Scope.Title(), s.Protocol.Broken(c.For), got.States, got.Depth)
+			InReadme(t, "| %s | %s | %d | %d |", c.Scope.Title(), s.Protocol.Broken(c.For), got.States, got.Depth)
 		}
 	})
 }
@@ -182,7 +182,7 @@ func (s *Suite[S, C]) WideScopes(t *testing.T) {
 }
 
 // ExploreAndWalk requires that walks find what Explore finds, in a history that is no shorter, and that the history is
-// real: it replays without [search.Machine.Forget].
+// real: it replays without [search.Machine.Canonicalize].
 func (s *Suite[S, C]) ExploreAndWalk(t *testing.T, row LeftOut[C]) {
 	newMachine := func() *search.Machine[S] { return s.Machine(row.Scope, row.Without, row.Breaks) }
 	m := newMachine()

@@ -137,8 +137,8 @@ func (e *explorer[S]) reached(m *Machine[S], s *S, at origin, out [][]byte) [][]
 		e.report(finding{at, broken})
 		return out
 	}
-	if m.Forget != nil {
-		m.Forget(s)
+	if m.Canonicalize != nil {
+		m.Canonicalize(s)
 	}
 	n, isNew := e.seen.add(hash(s), at)
 	if !isNew {

@@ -28,8 +28,8 @@ type Machine[S any] struct {
 	// Settle, if set, lets a state go on without new faults until nothing more happens, and then checks what must have
 	// happened.
 	Settle func(s *S)
-	// Forget, if set, replaces a state by its canonical form: what makes no difference any more is gone.
-	Forget func(s *S)
+	// Canonicalize, if set, replaces a state by its canonical form: what makes no difference any more is gone.
+	Canonicalize func(s *S)
 	// Over, if set, reports whether nothing can break any more.
 	Over func(s *S) bool
 

@@ -8,7 +8,8 @@ import (
 )
 
 var suite = check.Suite[State, *Scope]{
-	Protocol: &texts, All: All, Machine: Machine, LeftOuts: leftOuts, Wholes: wholes(), Wides: wides, Walks: 300, Glance: 20_000,
+	Protocol: &texts, All: All, Machine: Machine,
+	LeftOuts: leftOuts, Wholes: wholes(), Wides: wides, Walks: 300, Glance: 20_000,
 }
 
 func TestEveryRuleThatIsLeftOutIsMissed(t *testing.T) { suite.RulesLeftOut(t) }

@@ -8,7 +8,8 @@ import (
 )
 
 var suite = check.Suite[State, *Scope]{
-	Protocol: &texts, All: All, Machine: Machine, LeftOuts: leftOuts, Wholes: wholes(), Wides: wides, Walks: 1000, Glance: 50_000,
+	Protocol: &texts, All: All, Machine: Machine,
+	LeftOuts: leftOuts, Wholes: wholes(), Wides: wides, Walks: 1000, Glance: 50_000,
 }
 
 func TestEveryRuleThatIsLeftOutIsMissed(t *testing.T) { suite.RulesLeftOut(t) }
