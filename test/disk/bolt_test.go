@@ -151,7 +151,7 @@ func TestBoltOutlivesCuts(t *testing.T) {
 					committed, file, how.Tear = 0, filepath.Join(d.dir, fmt.Sprintf("bolt.%d", seed)), simdisk.TearHalf
 				}
 				after := 50 + rand.New(rand.NewPCG(seed, 1)).IntN(400)
-				last, loss, err := writeUntilCut(d, file, faultfs.Freezing{After: after, Bound: callTimeout / 2}, how)
+				last, loss, err := writeUntilCut(d, file, faultfs.Freezing{After: after, Bound: 5 * time.Second}, how)
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}

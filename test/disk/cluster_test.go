@@ -31,9 +31,9 @@ const (
 	// follower that was away.
 	recoverWithin = 30 * time.Second
 	// leaderWithin is how long the others may take to elect when the leader's disk hangs or fails.
-	leaderWithin = 10 * time.Second
+	leaderWithin = 30 * time.Second
 	// exitWithin is how long a node may take to end when its disk fails. Its orderly stop has a lower bound.
-	exitWithin = 15 * time.Second
+	exitWithin = 30 * time.Second
 )
 
 // cluster is three nodes, each a process with a disk of its own.
@@ -120,7 +120,7 @@ func newClusterWith(t *testing.T, with setup) *cluster {
 
 // hasTree reports whether the cluster has been given its tree.
 func (c *cluster) hasTree() (bool, string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	_, err := c.asker.Tree().Get(ctx, "/")
 	return err == nil, fmt.Sprint(err)
@@ -211,7 +211,7 @@ func (s *server) running() bool {
 
 // status asks one node for its status.
 func (c *cluster) status(s *server) (client.Status, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return c.asker.Status(ctx, s.clients)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // callTimeout bounds a request to a disk. A disk answers at once, except for the bound of a freeze.
-const callTimeout = 10 * time.Second
+const callTimeout = 30 * time.Second
 
 // device is a mounted disk. Its process ends and unmounts it when the test ends.
 type device struct {

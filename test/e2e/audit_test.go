@@ -41,6 +41,7 @@ func (l *ledger) audit() {
 	count(l.c.t, "lapses", "", lapses)
 	count(l.c.t, "expired", "", expired)
 	count(l.c.t, "broken", "", broken)
+	took(l.c.t, "clients did not run for at most", l.heldUp)
 	if l.promises < len(l.accounts) {
 		l.c.t.Errorf("only %d promises were seen for %d sessions: the audit shows nothing", l.promises, len(l.accounts))
 	}

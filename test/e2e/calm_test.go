@@ -26,7 +26,7 @@ func TestSteady(t *testing.T) {
 		_, opened := l.clientAt(n, 20, 2*minTimeout)
 		all = append(all, opened...)
 	}
-	leader := c.awaitServing(10*time.Second, c.all()...)
+	leader := c.awaitServing(healWithin, c.all()...)
 	before, err := c.status(leader)
 	timeout.Check(t, err)
 	if before.Global != uint64(len(all)) {
@@ -36,6 +36,7 @@ func TestSteady(t *testing.T) {
 	time.Sleep(timeouts * 2 * minTimeout)
 	l.noneEnded(all)
 	l.noneLapsed(all)
+	l.stayed(all) // a move writes an entry
 	after, err := c.status(leader)
 	timeout.Check(t, err)
 	// The leader forgets old requests now and then (O2), including those of former tests in the cluster. Each session
@@ -43,12 +44,11 @@ func TestSteady(t *testing.T) {
 	if wrote := after.CommitIndex - before.CommitIndex; wrote > uint64(len(all))/6 {
 		t.Errorf("%d entries were written for %d sessions that only stayed alive", wrote, len(all))
 	}
-	l.stayed(all)
 	count(t, "entries written", "", int(after.CommitIndex-before.CommitIndex))
 }
 
-// TestExpiry silences a client of each node. Its session lives until the end of the promise and ends in time, and the
-// certificate says why.
+// TestExpiry silences a client of each node. Its session lives until the end of the promise and then ends, and the
+// certificate says why. How soon it ends is a figure (the tests in bubbles judge it).
 func TestExpiry(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()
@@ -67,24 +67,19 @@ func TestExpiry(t *testing.T) {
 		silent[i] = time.Now()
 	}
 	for i, a := range opened {
-		found := c.awaitEnd(a.session.ID(), silent[i].Add(minTimeout+minTimeout/200+250*time.Millisecond+5*time.Second))
+		found := c.awaitEnd(a.session.ID(), silent[i].Add(minTimeout+healWithin))
 		cert := *found.Certificate
 		l.kept(a, cert)
 		if cert.Cause != session.CauseExpired || cert.Owner != a.session.Owner() || cert.ID != a.session.ID() {
 			t.Errorf("certificate %+v, want expired, owner %d", cert, a.session.Owner())
 		}
-		if cert.LastTouchAge < minTimeout || cert.LastTouchAge > minTimeout+2*time.Second {
-			t.Errorf("the certificate says it was touched %v before, want a little more than %v", cert.LastTouchAge,
+		if cert.LastTouchAge < minTimeout {
+			t.Errorf("the certificate says it was touched %v before, want at least %v", cert.LastTouchAge,
 				minTimeout)
 		}
-		// The leader credits stalls of the machine (A1).
-		after := cert.EndedAt.Sub(silent[i])
-		if after > minTimeout+2*time.Second+cert.Credited {
-			t.Errorf("it expired %v after its client fell silent, want about %v", after, minTimeout)
-		}
-		took(t, fmt.Sprintf("expiry on node %d after", a.session.Owner()), after)
+		took(t, fmt.Sprintf("expiry on node %d after", a.session.Owner()), cert.EndedAt.Sub(silent[i]))
 		// A client that comes back with the token is told the same.
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), healWithin)
 		_, err := c.watcher(c.all()...).Resume(ctx, tokens[i])
 		cancel()
 		expectEnd(t, err, cert)
@@ -96,7 +91,7 @@ func TestClose(t *testing.T) {
 	c := up(t, 3)
 	l := c.newLedger()
 	a := l.open(l.client(), 1, minTimeout)[0]
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), healWithin)
 	defer cancel()
 	timeout.Check(t, a.session.Close(ctx))
 	found, err := c.find(a.session.ID(), c.all()...)

@@ -19,7 +19,7 @@ import (
 // holdfast runs the command line against all nodes. It returns the output and the exit code.
 func (c *cluster) holdfast(stdin string, args ...string) (string, int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), healWithin)
 	defer cancel()
 	cmd := c.cli(ctx, args...)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -118,7 +118,7 @@ func TestCommandLine(t *testing.T) {
 		!strings.Contains(list, held.ID) {
 		t.Errorf("ls: exit %d, %q; want session %s", code, list, held.ID)
 	}
-	c.await(20*time.Second, "the session that nobody holds expires", func() (bool, string) {
+	c.await(healWithin, "the session that nobody holds expires", func() (bool, string) {
 		out, code := c.holdfast("", "session", "show", left.ID, "-o", "json")
 		return code == 0 && strings.Contains(out, `"expired"`), out
 	})

@@ -35,7 +35,7 @@ func TestClientPaused(t *testing.T) {
 	h.signal(syscall.SIGCONT)
 	time.Sleep(2 * minTimeout)
 	if found, err := c.find(id, c.all()...); err != nil || found.Certificate != nil {
-		t.Fatalf("after a short pause: %+v, %v; want a living session", found, err)
+		timeout.Fatalf(t, "after a short pause: %+v, %v; want a living session", found, err)
 	}
 
 	h.stop()
@@ -71,7 +71,7 @@ func (h *holder) signal(s os.Signal) {
 func (h *holder) stop() {
 	h.c.t.Helper()
 	h.signal(syscall.SIGSTOP)
-	h.c.await(10*time.Second, "the client has stopped", func() (bool, string) {
+	h.c.await(healWithin, "the client has stopped", func() (bool, string) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.cmd.Process.Pid))
 		if err != nil {
 			return false, err.Error()
@@ -153,7 +153,7 @@ func TestTokenStolen(t *testing.T) {
 	})
 	count(t, "thefts", "", thefts)
 	if thefts < 2*len(thieves) {
-		t.Errorf("the session was stolen %d times only", thefts)
+		timeout.Fatalf(t, "the session was stolen %d times only", thefts)
 	}
 	w := c.watcher(c.all()...)
 	const tried = 20 // of each client's thefts
@@ -180,7 +180,7 @@ func (l *ledger) steal(thief *client.Client, token session.Token) (*client.Sessi
 // powerless checks that the client of a stolen session was told, and that its token touches and closes nothing.
 func (l *ledger) powerless(w *client.Client, a *account, first session.Token) {
 	l.c.t.Helper()
-	ctx, cancel := context.WithTimeout(l.c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(l.c.t.Context(), healWithin)
 	defer cancel()
 	if err := a.session.Err(); !errors.Is(err, session.ErrMoved) {
 		l.c.t.Errorf("session %s ended for the client that lost it with %v, want %v", a.session.ID(), err,

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"holdfast/test/timeout"
 )
 
 // box starts a competitor in a container. Its worker notes what it does in the same record as all others.
@@ -40,7 +42,7 @@ func TestLockHolderWhosePacketsAreDropped(t *testing.T) {
 	cutSecond := second.cut(direction("out"))
 	unsafe := second.said("the hold is over")
 	if after := unsafe.Sub(cut); after < minTimeout/3 {
-		t.Errorf("the second holder was safe for only %v, by a session's timeout of %v", after, minTimeout)
+		timeout.Fatalf(t, "the second holder was safe for only %v, by a session's timeout of %v", after, minTimeout)
 	}
 	three := x.first("wrote", two.token)
 	x.wantBegun(three, unsafe)

@@ -68,10 +68,10 @@ func TestFullDisk(t *testing.T) {
 			c.awaitFailed(victim, "no space left on device")
 			took(t, "the node has left after", time.Since(since))
 			if role == leads {
-				c.awaitLeader(moveWithin, c.but(victim)...)
+				c.awaitLeader(healWithin, c.but(victim)...)
 				took(t, "leads", time.Since(since))
 			}
-			l.awaitOwners(moveWithin, all, c.but(victim)...)
+			l.awaitOwners(healWithin, all, c.but(victim)...)
 			l.moved(since, l.ownedBy(all, since, victim), c.but(victim)...)
 			time.Sleep(2 * minTimeout)
 			l.noneEnded(all)
@@ -121,7 +121,7 @@ func TestDamagedLog(t *testing.T) {
 			c.kill(victim)
 			t.Logf("the log ended at byte %s", c.disk(victim, "tear", test.damage, "/data/raft.db"))
 			c.start(victim)
-			l.awaitOwners(moveWithin, all, c.but(victim)...)
+			l.awaitOwners(healWithin, all, c.but(victim)...)
 			l.moved(since, l.ownedBy(all, since, victim), c.but(victim)...)
 
 			refused := c.refusesOrServes(victim)

@@ -83,7 +83,7 @@ func (c *cluster) kill(nodes ...int) {
 	must(c.t, args...)
 	for _, n := range nodes {
 		want := "exited 137"
-		c.await(10*time.Second, fmt.Sprintf("node %d is dead", n), func() (bool, string) {
+		c.await(healWithin, fmt.Sprintf("node %d is dead", n), func() (bool, string) {
 			got := must(c.t, "docker", "inspect", "-f", "{{.State.Status}} {{.State.ExitCode}}", c.container(n))
 			return got == want, got
 		})

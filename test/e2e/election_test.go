@@ -5,6 +5,8 @@ package e2e
 import (
 	"testing"
 	"time"
+
+	"holdfast/test/timeout"
 )
 
 // TestElectsAtOnce kills the leader's container. A survivor stands because the others back it, long before Raft's
@@ -22,7 +24,7 @@ func TestElectsAtOnce(t *testing.T) {
 		}
 		since := time.Now()
 		c.kill(victim)
-		next := c.awaitLeader(moveWithin, rest...)
+		next := c.awaitLeader(healWithin, rest...)
 		took(t, "leads after docker kill", time.Since(since))
 		l := c.newLedger()
 		for _, n := range rest {
@@ -33,7 +35,7 @@ func TestElectsAtOnce(t *testing.T) {
 			after += c.metric(n, "holdfast_elections_stood_total")
 		}
 		if got := c.metric(next, "holdfast_raft_term"); after != stood+1 || got != term+1 {
-			t.Errorf("the others stood %v times at once, and the term went from %v to %v; want once, and the next term",
+			timeout.Fatalf(t, "the others stood %v times at once, and the term went from %v to %v; want once, and the next term",
 				after-stood, term, got)
 		}
 		l.audit()

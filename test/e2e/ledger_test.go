@@ -35,6 +35,8 @@ type ledger struct {
 	mu       sync.Mutex
 	accounts []*account // guarded by mu
 	promises int        // promises that were seen; guarded by mu
+	// heldUp is the longest time between two sweeps: for so long this machine did not run the clients. guarded by mu
+	heldUp time.Duration
 }
 
 // account is one session with its promises. Its fields after gone are guarded by the ledger's mu.
@@ -92,7 +94,7 @@ func (l *ledger) clientWith(n, count int, o client.SessionOptions) (*client.Clie
 		if int(first[0].session.Owner()) == n {
 			return x, append(first, l.openAll(x, count-1, o)...)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), healWithin)
 		timeout.Check(l.c.t, first[0].session.Close(ctx))
 		cancel()
 		l.forget(first[0])
@@ -167,7 +169,12 @@ func each(n, some int, do func(i int)) {
 func (l *ledger) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
-	for ctx.Err() == nil {
+	for last := time.Now(); ctx.Err() == nil; {
+		now := time.Now()
+		l.mu.Lock()
+		l.heldUp = max(l.heldUp, now.Sub(last))
+		l.mu.Unlock()
+		last = now
 		for _, a := range l.all() {
 			l.book(a, a.session.SafeUntil())
 		}
@@ -226,12 +233,25 @@ func (l *ledger) look(a *account) account {
 	}
 }
 
+// lost reports that a session was not kept as it should be. If this machine held up the clients for so long that they
+// can have missed their touches, the test has timed out, and otherwise it has failed.
+func (l *ledger) lost(format string, args ...any) {
+	l.c.t.Helper()
+	l.mu.Lock()
+	heldUp := l.heldUp
+	l.mu.Unlock()
+	if heldUp > minTimeout/8 {
+		timeout.Fatalf(l.c.t, "%s; the clients did not run for %v", fmt.Sprintf(format, args...), heldUp)
+	}
+	l.c.t.Errorf(format, args...)
+}
+
 // noneEnded fails for each session that has ended.
 func (l *ledger) noneEnded(accounts []*account) {
 	l.c.t.Helper()
 	for _, a := range accounts {
 		if a := l.look(a); !a.ended.IsZero() {
-			l.c.t.Errorf("session %s has ended: %v", a.session.ID(), a.err)
+			l.lost("session %s has ended: %v", a.session.ID(), a.err)
 		}
 	}
 }
@@ -243,7 +263,8 @@ func (l *ledger) awaitOwners(d time.Duration, accounts []*account, nodes ...int)
 		for _, a := range accounts {
 			s := a.session
 			if err := s.Err(); err != nil {
-				l.c.t.Fatalf("session %s has ended: %v", s.ID(), err)
+				l.lost("session %s has ended: %v", s.ID(), err)
+				l.c.t.FailNow()
 			}
 			if !slices.Contains(nodes, int(s.Owner())) || s.SafeUntil().IsZero() {
 				return false, fmt.Sprintf("session %s is owned by node %d, safe for %v", s.ID(), s.Owner(),
@@ -259,7 +280,7 @@ func (l *ledger) noneLapsed(accounts []*account) {
 	l.c.t.Helper()
 	for _, a := range accounts {
 		if a := l.look(a); a.lapses > 0 {
-			l.c.t.Errorf("session %s lapsed %d times; it was served by nodes %v", a.session.ID(), a.lapses, a.moves)
+			l.lost("session %s lapsed %d times; it was served by nodes %v", a.session.ID(), a.lapses, a.moves)
 		}
 	}
 }
@@ -292,7 +313,7 @@ func (l *ledger) stayed(accounts []*account) {
 	l.c.t.Helper()
 	for _, a := range accounts {
 		if got := l.look(a).moves; len(got) != 1 {
-			l.c.t.Errorf("session %s was served by nodes %v, want one all the time", a.session.ID(), got)
+			l.lost("session %s was served by nodes %v, want one all the time", a.session.ID(), got)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestLocalSessions(t *testing.T) {
 
 	dead := time.Now()
 	c.kill(leader)
-	c.awaitLeader(moveWithin, c.but(leader)...)
+	c.awaitLeader(healWithin, c.but(leader)...)
 	took(t, "leads", time.Since(dead))
 	time.Sleep(2 * localTimeout)
 	l.noneEnded(all)
@@ -124,7 +124,7 @@ func (l *ledger) endedWith(accounts []*account, away session.Node) {
 		select {
 		case <-a.session.Done():
 		case <-time.After(localTimeout + 2*healWithin):
-			l.c.t.Fatalf("session %s has not ended with its node", a.session.ID())
+			timeout.Fatalf(l.c.t, "session %s has not ended with its node", a.session.ID())
 		}
 		at := time.Now()
 		wantAway(l.c.t, a.session.Err(), away)

@@ -49,9 +49,9 @@ func TestLoss(t *testing.T) {
 			c.kill(victims...)
 			dead := time.Now()
 			if len(left) > test.nodes/2 {
-				c.awaitLeader(moveWithin, left...)
+				c.awaitLeader(healWithin, left...)
 				took(t, "leads", time.Since(since))
-				l.awaitOwners(moveWithin, all, left...)
+				l.awaitOwners(healWithin, all, left...)
 				l.moved(since, l.ownedBy(all, since, victims...), left...)
 				l.kept(gone, *c.awaitEnd(gone.session.ID(), dead.Add(minTimeout+healWithin)).Certificate)
 			} else {
@@ -95,7 +95,7 @@ func TestKillAll(t *testing.T) {
 	l := c.newLedger()
 	all := l.settled(10, minTimeout, c.all()...)
 	dead := l.open(l.client(), 1, minTimeout)[0]
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), healWithin)
 	defer cancel()
 	timeout.Check(t, dead.session.Close(ctx))
 
@@ -105,7 +105,7 @@ func TestKillAll(t *testing.T) {
 	since := time.Now()
 	c.start(c.all()...)
 	c.awaitServing(healWithin, c.all()...)
-	l.awaitOwners(moveWithin, all, c.all()...)
+	l.awaitOwners(healWithin, all, c.all()...)
 	l.moved(since, all, c.all()...)
 	l.noneEnded(all)
 	found, err := c.find(dead.session.ID(), c.all()...)

@@ -75,10 +75,10 @@ func TestPartition(t *testing.T) {
 			since := time.Now() // the cut takes effect before the container that makes it has ended
 			cut := c.cut([]int{victim}, from, p.flags...)
 			if p.leads {
-				c.awaitLeader(moveWithin, c.but(victim)...)
+				c.awaitLeader(healWithin, c.but(victim)...)
 				took(t, "leads", time.Since(since))
 			}
-			l.awaitOwners(moveWithin, moving, c.but(victim)...)
+			l.awaitOwners(healWithin, moving, c.but(victim)...)
 			l.moved(since, moving, c.but(victim)...)
 			away := time.Now() // a node that lacks only Raft hears of a leader until it campaigns
 			time.Sleep(2 * minTimeout)
@@ -124,7 +124,7 @@ func TestClientsCutOff(t *testing.T) {
 			timeout.Check(t, err)
 			since := time.Now()
 			cut := c.cutClients(victim, p.flags...)
-			l.awaitOwners(moveWithin, moving, c.but(victim)...)
+			l.awaitOwners(healWithin, moving, c.but(victim)...)
 			l.moved(since, moving, c.but(victim)...)
 			time.Sleep(3 * minTimeout)
 			l.noneEnded(append(moving, staying...))
@@ -161,9 +161,12 @@ func TestPeerPorts(t *testing.T) {
 	next := c.follower(leader)
 	cut.add(next, c.but(next), port(peerPort))
 	since := time.Now()
+	if lived := since.Sub(opened); lived > long/2 {
+		timeout.Fatalf(t, "the session that nobody holds was opened %v before the cut", lived)
+	}
 	before, err := c.status(leader)
 	timeout.Check(t, err)
-	c.await(moveWithin, "leadership is handed over", func() (bool, string) {
+	c.await(healWithin, "leadership is handed over", func() (bool, string) {
 		s, err := c.status(leader)
 		return err == nil && s.Term > before.Term, fmt.Sprintf("%+v %v", s, err)
 	})
@@ -200,7 +203,7 @@ func TestDisconnected(t *testing.T) {
 
 	since := time.Now()
 	c.disconnect(victim)
-	l.awaitOwners(moveWithin, moving, c.but(victim)...)
+	l.awaitOwners(healWithin, moving, c.but(victim)...)
 	l.moved(since, moving, c.but(victim)...)
 	time.Sleep(minTimeout)
 	l.noneLapsed(moving)
@@ -221,9 +224,9 @@ func TestMinorityCutOff(t *testing.T) {
 
 	cut := c.cut(minority, majority)
 	since := time.Now()
-	c.awaitLeader(moveWithin, majority...)
+	c.awaitLeader(healWithin, majority...)
 	took(t, "leads", time.Since(since))
-	l.awaitOwners(moveWithin, all, majority...)
+	l.awaitOwners(healWithin, all, majority...)
 	time.Sleep(2 * minTimeout)
 	l.noneEnded(all)
 	for _, n := range minority {
@@ -251,10 +254,10 @@ func TestBridge(t *testing.T) {
 	all := l.settled(5, minTimeout, c.all()...)
 
 	cut := c.cut(far, []int{leader, others[0]})
-	l.awaitOwners(moveWithin, all, c.but(far...)...)
+	l.awaitOwners(healWithin, all, c.but(far...)...)
 	time.Sleep(2 * minTimeout)
 	l.noneEnded(all)
-	if now := c.awaitLeader(moveWithin, c.but(far...)...); now != leader {
+	if now := c.awaitLeader(healWithin, c.but(far...)...); now != leader {
 		t.Errorf("node %d leads, want that node %d still does: it has a quorum", now, leader)
 	}
 	cut.heal()

@@ -23,17 +23,18 @@ func TestPause(t *testing.T) {
 
 			since := time.Now()
 			c.pause(victim)
+			asleep := time.Now()
 			if role == leads {
-				c.awaitLeader(moveWithin, c.but(victim)...)
+				c.awaitLeader(healWithin, c.but(victim)...)
 				took(t, "leads", time.Since(since))
 			}
-			l.awaitOwners(moveWithin, all, c.but(victim)...)
+			l.awaitOwners(healWithin, all, c.but(victim)...)
 			l.moved(since, l.ownedBy(all, since, victim), c.but(victim)...)
-			time.Sleep(2*minTimeout - time.Since(since)) // then the stubborn client's session is over, too
+			time.Sleep(2*minTimeout - time.Since(asleep)) // then the stubborn client's session is over, too
 			c.unpause(victim)
 			took(t, "paused for", time.Since(since))
 			time.Sleep(minTimeout)
-			stubborn.promisedNothingAsleep(since)
+			stubborn.promisedNothingAsleep(asleep)
 			l.noneEnded(all)
 			c.awaitServing(healWithin, c.all()...)
 			if after := c.metric(victim, "holdfast_stalls_total"); after <= before {
@@ -49,11 +50,12 @@ func TestPause(t *testing.T) {
 // after that.
 func TestPauseAll(t *testing.T) {
 	const lasts = 30 * time.Second
+	const long = 4 * minTimeout // the session of the client that has gone is alive when the last node is paused
 	c := up(t, 3)
 	l := c.newLedger()
 	all := l.settled(10, minTimeout, c.all()...)
 	x := l.client()
-	gone := l.open(x, 1, minTimeout)[0]
+	gone := l.open(x, 1, long)[0]
 	time.Sleep(minTimeout)
 	x.Close()
 	left := time.Now()
@@ -71,10 +73,10 @@ func TestPauseAll(t *testing.T) {
 	took(t, "paused for", woken.Sub(paused))
 	l.awaitOwners(healWithin, all, c.all()...)
 	l.moved(woken, all, c.all()...)
-	cert := *c.awaitEnd(gone.session.ID(), woken.Add(minTimeout+healWithin)).Certificate
+	cert := *c.awaitEnd(gone.session.ID(), woken.Add(long+healWithin)).Certificate
 	l.kept(gone, cert)
 	// The silence before the pause counts. The leader knows its length only up to an interval and a round.
-	if after, want := cert.EndedAt.Sub(woken), minTimeout-paused.Sub(left)-time.Second; after < want {
+	if after, want := cert.EndedAt.Sub(woken), long-paused.Sub(left)-time.Second; after < want {
 		t.Errorf("I8: it expired %v after its cluster woke up, want no sooner than %v: %+v", after, want, cert)
 	}
 	took(t, "expiry of the dead after", cert.EndedAt.Sub(woken))

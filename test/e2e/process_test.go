@@ -114,7 +114,7 @@ func (p *processes) exit(n int) error {
 	case <-one.ended:
 		return one.err
 	case <-late.C:
-		p.c.t.Fatalf("node %d has not ended within %v", n, healWithin)
+		timeout.Fatalf(p.c.t, "node %d has not ended within %v", n, healWithin)
 		return nil
 	}
 }

@@ -85,14 +85,14 @@ func (c *cluster) asks(n int) asker {
 
 // get reads a session, also from a read-only node, for a client that has seen an index.
 func (a asker) get(id session.ID, seen uint64) (*holdfastv1.GetSessionResponse, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), healWithin)
 	defer cancel()
 	return a.GetSession(ctx, &holdfastv1.GetSessionRequest{SessionId: uint64(id), AllowReadOnly: true, SeenIndex: seen})
 }
 
 // open opens a session without a client to hold it.
 func (a asker) open() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), healWithin)
 	defer cancel()
 	_, err := a.OpenSession(
 		ctx, &holdfastv1.OpenSessionRequest{Timeout: durationpb.New(minTimeout), RequestId: []byte("read-only-node-1")},

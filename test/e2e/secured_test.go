@@ -104,7 +104,7 @@ func TestSecured(t *testing.T) {
 	s.token()
 
 	s.kill(leader)
-	l.awaitOwners(moveWithin, held, s.but(leader)...)
+	l.awaitOwners(healWithin, held, s.but(leader)...)
 	s.start(leader)
 	s.awaitServing(healWithin, s.all()...)
 	l.servesOn(s.all()...)
@@ -136,7 +136,7 @@ func (s *secured) refusals() {
 		cfg.TLS = call.as
 		x, err := client.New(cfg)
 		timeout.Check(s.t, err)
-		ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(s.t.Context(), healWithin)
 		_, err = x.List(ctx, client.ListOptions{})
 		cancel()
 		x.Close()
@@ -161,7 +161,7 @@ func (s *secured) hostile() {
 			c.InsecureSkipVerify = true // the node's certificate does not have the address
 			s.rejects(address, c)
 		}
-		s.await(10*time.Second, "refusals are counted", func() (bool, string) {
+		s.await(healWithin, "refusals are counted", func() (bool, string) {
 			got := s.metric(1, name) - before
 			return got >= 4, fmt.Sprintf("%s rose by %v, want 4 or more", name, got)
 		})
@@ -172,10 +172,10 @@ func (s *secured) hostile() {
 // bytes of gRPC are.
 func (s *secured) rejects(address string, c *tls.Config) {
 	s.t.Helper()
-	conn, err := net.DialTimeout("tcp", address, 10*time.Second)
+	conn, err := net.DialTimeout("tcp", address, healWithin)
 	timeout.Check(s.t, err)
 	defer conn.Close()
-	timeout.Check(s.t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	timeout.Check(s.t, conn.SetDeadline(time.Now().Add(healWithin)))
 	said := io.ReadWriter(conn)
 	if c != nil {
 		said = tls.Client(conn, c)
@@ -220,7 +220,7 @@ func (s *secured) serial(n int) string {
 	s.t.Helper()
 	c := s.asCaller(s.as("admin-me"))
 	c.NextProtos = []string{"h2"}
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", s.address(n), c)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: healWithin}, "tcp", s.address(n), c)
 	timeout.Check(s.t, err)
 	defer conn.Close()
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
@@ -253,7 +253,7 @@ func (s *secured) token() {
 		timeout.Check(s.t, err)
 		defer x.Close()
 		s.await(loadWithin, fmt.Sprintf("node %d knows the new token", n), func() (bool, string) {
-			ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(s.t.Context(), healWithin)
 			defer cancel()
 			_, err := x.List(ctx, client.ListOptions{})
 			return err == nil, fmt.Sprint(err)

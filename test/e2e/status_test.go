@@ -42,7 +42,7 @@ func (c *cluster) endpoints(nodes ...int) []string {
 
 // status asks node n alone for its status.
 func (c *cluster) status(n int) (client.Status, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	w, err := client.New(c.config(n))
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *cluster) metric(n int, name string) float64 {
 
 // find returns what any of nodes knows of a session.
 func (c *cluster) find(id session.ID, nodes ...int) (client.Found, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), healWithin)
 	defer cancel()
 	return c.watcher(nodes...).Get(ctx, id)
 }

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ type stubborn struct {
 func (c *cluster) stubborn(n int) *stubborn {
 	c.t.Helper()
 	holder := c.watcher(n)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), healWithin)
 	defer cancel()
 	held, err := holder.Open(ctx, client.SessionOptions{Timeout: minTimeout})
 	timeout.Check(c.t, err)
@@ -89,11 +90,7 @@ func (s *stubborn) touch(ctx context.Context, toucher *client.Client, token sess
 // moment: since when it had heard no leader. The node must have taken one without a promise.
 func (s *stubborn) promisedNothing(since time.Time) {
 	s.c.t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.taken.Before(since) {
-		s.c.t.Errorf("node %d took no touch without a promise: the test shows nothing", s.node)
-	}
+	s.await("takes a touch without a promise", func() bool { return s.taken.After(since) })
 	s.judge(since)
 }
 
@@ -102,17 +99,25 @@ func (s *stubborn) promisedNothing(since time.Time) {
 // session has ended.
 func (s *stubborn) promisedNothingAsleep(since time.Time) {
 	s.c.t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.taken.Before(since) && s.ended.Before(since) {
-		s.c.t.Errorf("node %d answered no touch: the test shows nothing", s.node)
-	}
+	s.await("answers a touch", func() bool { return s.taken.After(since) || s.ended.After(since) })
 	s.judge(since)
 }
 
-// judge fails for a promise that the node could not know to be good. The caller holds mu.
+// await waits until ok, which is called under mu: without it the test shows nothing.
+func (s *stubborn) await(does string, ok func() bool) {
+	s.c.t.Helper()
+	s.c.await(healWithin, fmt.Sprintf("node %d %s", s.node, does), func() (bool, string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return ok(), fmt.Sprintf("the last one taken was sent at %v", s.taken)
+	})
+}
+
+// judge fails for a promise that the node could not know to be good.
 func (s *stubborn) judge(since time.Time) {
 	s.c.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.safe.IsZero() {
 		s.c.t.Errorf("node %d never gave a promise, not even before it was cut off", s.node)
 	}

@@ -61,7 +61,7 @@ func TestTenThousandSessions(t *testing.T) {
 	if rows != all {
 		t.Errorf("%d pages show %d sessions, want %d", pages, rows, all)
 	}
-	brief, err := cl.Open(ctx, client.SessionOptions{Timeout: 4 * time.Second})
+	brief, err := cl.Open(ctx, client.SessionOptions{Timeout: 15 * time.Second})
 	timeout.Check(t, err)
 	b.visit(c.url(0, "sessions?order=left"))
 	b.until(fmt.Sprintf(`document.querySelector("tbody th").innerText == %q`, brief.ID()))

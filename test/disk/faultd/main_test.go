@@ -21,7 +21,7 @@ import (
 // TestDaemon mounts a disk, sends faults and power cuts over the socket, and closes stdin to unmount.
 func TestDaemon(t *testing.T) {
 	faultfs.Need(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	dir, socket := t.TempDir(), filepath.Join(t.TempDir(), "s")
 	stdin, hangUp := io.Pipe()
