@@ -61,48 +61,50 @@ func limitOf(t *testing.T, err error) *session.LimitError {
 
 // On a real connection, a certificate has a budget of its own, which the same unverified name cannot use up.
 func TestVerifiedCertificateHasABudgetOfItsOwn(t *testing.T) {
-	authority := signed(t, "authority", nil)
-	server, client := signed(t, "node", &authority), signed(t, "billing", &authority)
-	pool := x509.NewCertPool()
-	pool.AddCert(authority.Leaf)
-	network := porttest.NewPipes()
-	s := New(Config{
-		Gate: gate.Config{ArrivalsPerPrincipal: 10},
-		Credentials: credentials.NewTLS(
-			&tls.Config{
-				Certificates: []tls.Certificate{server}, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven,
-			},
-		),
-	}, &fakeService{}, fakeCluster{})
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(network) }()
-	dialAs := func(name string, certificates ...tls.Certificate) holdfastv1.SessionServiceClient {
-		conn, err := dial.Client("node:1", dial.Options{
-			Dial: network.Dial, Principal: name,
-			Credentials: credentials.NewTLS(&tls.Config{RootCAs: pool, ServerName: "node", Certificates: certificates}),
-		})
-		if err != nil {
+	bubble.Test(t, func(t *testing.T) { // no time passes between the calls
+		authority := signed(t, "authority", nil)
+		server, client := signed(t, "node", &authority), signed(t, "billing", &authority)
+		pool := x509.NewCertPool()
+		pool.AddCert(authority.Leaf)
+		network := porttest.NewPipes()
+		s := New(Config{
+			Gate: gate.Config{ArrivalsPerPrincipal: 10},
+			Credentials: credentials.NewTLS(
+				&tls.Config{
+					Certificates: []tls.Certificate{server}, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven,
+				},
+			),
+		}, &fakeService{}, fakeCluster{})
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(network) }()
+		dialAs := func(name string, certificates ...tls.Certificate) holdfastv1.SessionServiceClient {
+			conn, err := dial.Client("node:1", dial.Options{
+				Dial: network.Dial, Principal: name,
+				Credentials: credentials.NewTLS(&tls.Config{RootCAs: pool, ServerName: "node", Certificates: certificates}),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			return holdfastv1.NewSessionServiceClient(conn)
+		}
+		open := &holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(time.Second), RequestId: make([]byte, 16)}
+		said, verified := dialAs("billing"), dialAs("", client)
+		if err := call(t.Context(), said, open); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { conn.Close() })
-		return holdfastv1.NewSessionServiceClient(conn)
-	}
-	open := &holdfastv1.OpenSessionRequest{Timeout: wire.PromiseProto(time.Second), RequestId: make([]byte, 16)}
-	said, verified := dialAs("billing"), dialAs("", client)
-	if err := call(t.Context(), said, open); err != nil {
-		t.Fatal(err)
-	}
-	if limit := limitOf(t, call(t.Context(), said, open)); limit.Name != "max_arrivals_per_second_per_principal" {
-		t.Errorf("refused by %v", limit)
-	}
-	if err := call(t.Context(), verified, open); err != nil {
-		t.Errorf("the owner of the certificate: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := errors.Join(s.Stop(ctx), <-served); err != nil {
-		t.Error(err)
-	}
+		if limit := limitOf(t, call(t.Context(), said, open)); limit.Name != "max_arrivals_per_second_per_principal" {
+			t.Errorf("refused by %v", limit)
+		}
+		if err := call(t.Context(), verified, open); err != nil {
+			t.Errorf("the owner of the certificate: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := errors.Join(s.Stop(ctx), <-served); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Every open, resume and touch passes the gate, and every refusal names a retry time.

@@ -35,14 +35,20 @@ func TestOverRealTCP(t *testing.T) {
 		transports = append(transports, NewTransport(l, timeout))
 	}
 	thin := newThinProxy(t, addresses[1], 1<<20)
-	over := make(chan struct{})
+	ended, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		rpc := <-transports[1].Consumer()
-		if request, ok := rpc.Command.(*raft.AppendEntriesRequest); !ok || len(request.Entries) != 20 {
-			t.Errorf("%T arrived", rpc.Command)
+		for { // an attempt may fail after it has arrived
+			select {
+			case rpc := <-transports[1].Consumer():
+				if request, ok := rpc.Command.(*raft.AppendEntriesRequest); !ok || len(request.Entries) != 20 {
+					t.Errorf("%T arrived", rpc.Command)
+				}
+				rpc.Respond(answerTo(rpc.Command), nil)
+			case <-ended:
+				return
+			}
 		}
-		rpc.Respond(answerTo(rpc.Command), nil)
 	}()
 	for {
 		begun := time.Now()
@@ -59,6 +65,7 @@ func TestOverRealTCP(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	close(ended)
 	<-over
 	for _, tr := range transports {
 		tr.CloseStreams()

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Cost is what an input of n bytes may take: PerByte*n + Fixed bytes of allocations, and Time. Time 0 is ten seconds:
+// Cost is what an input of n bytes may take: PerByte*n + Fixed bytes of allocations, and Time. Time 0 is a minute:
 // only a hang takes that long, also on a busy machine.
 type Cost struct {
 	PerByte, Fixed uint64
 	Time           time.Duration
 }
 
-const defaultTime = 10 * time.Second
+const defaultTime = time.Minute
 
 // Hold calls f, which works on an input of size bytes, and fails tb when the process allocates more than c allows
 // meanwhile. Memory that was freed again counts too. When f takes too long, Hold ends the process with the stacks of
