@@ -251,14 +251,14 @@ lint: .bin/golangci-lint .bin/buf ## Lint Go and protocol buffers
 	fi
 
 .PHONY: breaking
-breaking: .bin/buf ## Compare the protocol buffers with the released ones: what others read must stay as it is
+breaking: .bin/buf ## Compare the protocol buffers with proto/released.binpb
 	@.bin/buf breaking --against proto/released.binpb || { \
-		echo 'make breaking: clients, nodes and logs of the last release read these: add instead, or see CONTRIBUTING.md' >&2; \
+		echo 'make breaking: these forms have changed: make released renews the file until release 1 is tagged (CONTRIBUTING.md)' >&2; \
 		exit 1; \
 	}
 
 .PHONY: released
-released: .bin/buf ## Make the protocol buffers of today the released ones, with a release
+released: .bin/buf ## Renew proto/released.binpb from the protocol buffers of today, until release 1 is tagged
 	.bin/buf build --exclude-source-info -o proto/released.binpb
 
 .PHONY: fmt
