@@ -12,6 +12,7 @@ import (
 	"holdfast/client"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/whole"
 )
 
 // The exit code says that no node answered only if none did.
@@ -68,7 +69,7 @@ func TestSessionWatchGoesOnAtAnotherNode(t *testing.T) {
 	if told(&e); e.Event != "watching" {
 		t.Fatalf("got %+v", e)
 	}
-	nodes[lost].stop()
+	whole.StopAll(t, nodes[lost].Life)
 	s, err := clientOf(t, nodes[0]).Open(t.Context(), client.SessionOptions{Timeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)

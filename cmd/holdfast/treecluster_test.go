@@ -1,26 +1,21 @@
 package main
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"holdfast/client"
 	"holdfast/node"
 	"holdfast/node/config"
-	"holdfast/session"
-	"holdfast/test/loopback"
+	"holdfast/test/whole"
 )
 
 // runningNode is a whole node on loopback.
 type runningNode struct {
+	*whole.Life
 	// address is where clients reach it.
 	address string
-	// stop ends it, if it has not ended yet.
-	stop func()
 }
 
 // asIs and withLocalSessions are settings for [startNodes].
@@ -31,50 +26,18 @@ func withLocalSessions(cfg *config.Config) { cfg.Sessions.Local = true }
 // startNodes runs whole nodes that are one cluster, until the end of the test. It returns once they are ready.
 func startNodes(t *testing.T, count int, change func(*config.Config)) []runningNode {
 	t.Helper()
-	free := loopback.Free(t, 4*count)
-	var peers []config.Peer
-	for i := range count {
-		at := free[4*i:]
-		peers = append(peers, config.Peer{Node: session.Node(i + 1), Client: at[0], Raft: at[1], Peer: at[2]})
-	}
-	nodes := make([]runningNode, count)
-	var ready []<-chan struct{}
-	failed := make(chan error, count)
-	for i, peer := range peers {
-		cfg := config.Default()
-		cfg.Node, cfg.DataDir, cfg.Peers = peer.Node, t.TempDir(), peers
-		cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = peer.Client, peer.Raft, peer.Peer, free[4*i+3]
+	var nodes []runningNode
+	for _, cfg := range whole.OnLoopback(t, count) {
 		change(&cfg)
-		n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Version: "test"})
+		n, err := whole.Begin(cfg, node.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(context.Background())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			if err := n.Run(ctx); err != nil {
-				failed <- err
-			}
-		}()
-		nodes[i] = runningNode{peer.Client, func() {
-			stop()
-			<-ended
-		}}
-		t.Cleanup(nodes[i].stop)
-		ready = append(ready, n.Ready())
+		t.Cleanup(func() { whole.StopAll(t, n) })
+		nodes = append(nodes, runningNode{n, cfg.Listen.Client})
 	}
-	t.Cleanup(func() { // before the nodes are stopped
-		select {
-		case err := <-failed:
-			t.Errorf("node: %v", err)
-		default:
-		}
-	})
-	for _, one := range ready {
-		select {
-		case <-one:
-		case err := <-failed:
+	for _, n := range nodes {
+		if err := n.Serves(); err != nil {
 			t.Fatal(err)
 		}
 	}

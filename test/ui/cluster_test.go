@@ -17,9 +17,8 @@ import (
 	"holdfast/console"
 	"holdfast/node"
 	"holdfast/node/config"
-	"holdfast/session"
-	"holdfast/test/loopback"
 	"holdfast/test/timeout"
+	"holdfast/test/whole"
 )
 
 // cluster is three nodes in this process, with consoles.
@@ -33,8 +32,14 @@ type cluster struct {
 
 // running is a node that runs, with what cuts it off.
 type running struct {
-	stop func()
-	net  *cutter
+	*whole.Life
+	net *cutter
+}
+
+// stop stops the node, if it runs.
+func (r *running) stop(t testing.TB) {
+	t.Helper()
+	whole.StopAll(t, r.Life)
 }
 
 // startBound bounds the wait for a cluster.
@@ -45,33 +50,23 @@ func begin(t testing.TB, change func(c *config.Config)) *cluster {
 	t.Helper()
 	c := &cluster{}
 	c.t, _ = t.(*testing.T)
-	var peers []config.Peer
-	at := loopback.Free(t, 4*3)
-	for i := range 3 {
-		peers = append(peers, config.Peer{Node: session.Node(i + 1), Client: at[4*i], Raft: at[4*i+1], Peer: at[4*i+2]})
-	}
-	dir := t.TempDir()
 	log, err := os.Create(filepath.Join(t.ArtifactDir(), "nodes.log"))
 	timeout.Check(t, err)
 	t.Cleanup(func() { log.Close() }) //nolint:errcheck // what is missing at its end helps nobody
 	c.log = log
-	for i, p := range peers {
-		cfg := config.Default()
-		cfg.Node, cfg.Peers, cfg.DataDir = p.Node, peers, filepath.Join(dir, fmt.Sprint(p.Node))
-		cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = p.Client, p.Raft, p.Peer, at[4*i+3]
+	c.configs = whole.OnLoopback(t, 3)
+	for i := range c.configs {
 		if change != nil {
-			change(&cfg)
+			change(&c.configs[i])
 		}
-		c.configs = append(c.configs, cfg)
 	}
-	var serve []<-chan struct{}
 	for _, cfg := range c.configs {
-		serve = append(serve, c.run(t, cfg))
+		c.run(t, cfg)
 	}
 	bound := time.After(startBound)
-	for i, ready := range serve {
+	for i, n := range c.nodes {
 		select {
-		case <-ready:
+		case <-n.Ready():
 		case <-bound:
 			timeout.Fatalf(t, "node %d does not serve after %v", i+1, startBound)
 		}
@@ -79,27 +74,18 @@ func begin(t testing.TB, change func(c *config.Config)) *cluster {
 	return c
 }
 
-// run starts a node. ready is closed once it serves.
-func (c *cluster) run(t testing.TB, cfg config.Config) (ready <-chan struct{}) {
+// run starts a node, which runs until the end of the test unless it is stopped before.
+func (c *cluster) run(t testing.TB, cfg config.Config) {
 	t.Helper()
-	r := &running{net: &cutter{http: cfg.Listen.HTTP}}
-	n, err := node.New(cfg, node.Options{
+	net := &cutter{http: cfg.Listen.HTTP}
+	n, err := whole.Begin(cfg, node.Options{
 		Logger:  hclog.New(&hclog.LoggerOptions{Name: fmt.Sprint("n", cfg.Node), Level: hclog.Info, Output: c.log}),
-		Network: r.net, Version: "test", Console: console.ForNode,
+		Network: net, Console: console.ForNode,
 	})
 	timeout.Check(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("node %d: %v", cfg.Node, err)
-		}
-	})
-	t.Cleanup(r.stop)
+	r := &running{n, net}
+	t.Cleanup(func() { r.stop(t) })
 	c.nodes = append(c.nodes, r)
-	return n.Ready()
 }
 
 // connect gives the cluster a client, which a test ends.

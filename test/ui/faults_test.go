@@ -15,7 +15,7 @@ func TestFailOver(t *testing.T) {
 	b.visit(c.url(at, ""))
 	b.shows("Nothing asks for attention")
 	value[bool](b, "window.same = true")
-	c.nodes[leader].stop()
+	c.nodes[leader].stop(t)
 	b.shows(fmt.Sprintf("Node %d is not shown: it does not answer", leader+1))
 	b.until(`[...document.querySelectorAll("tbody tr")].some((r) => r.cells[1].textContent === "leader")`)
 	if !value[bool](b, "window.same === true") {
@@ -47,6 +47,6 @@ func TestStale(t *testing.T) {
 	b.expect("net::ERR")
 	b.visit(c.url(0, "sessions"))
 	b.until(`document.getElementById("live").textContent === "Live"`)
-	c.nodes[0].stop()
+	c.nodes[0].stop(t)
 	b.until(`document.getElementById("live").textContent.startsWith("Stale")`)
 }

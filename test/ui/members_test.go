@@ -2,16 +2,14 @@ package ui
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"holdfast/client"
-	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/loopback"
 	"holdfast/test/timeout"
+	"holdfast/test/whole"
 )
 
 // member waits until the leader tells of a member what is wanted; there is false for none.
@@ -41,13 +39,10 @@ func (c *cluster) member(t *testing.T, node session.Node, what string, ok func(m
 func TestMembers(t *testing.T) {
 	c := begin(t, nil)
 	c.connect(t)
-	fourth := config.Default()
-	at := loopback.Free(t, 4)
-	place := config.Peer{Node: 4, Client: at[0], Raft: at[1], Peer: at[2]}
+	fourth := whole.OnLoopback(t, 1)[0]
+	place := fourth.Peers[0]
+	place.Node = 4
 	fourth.Node, fourth.Peers = 4, append(slices.Clone(c.configs[0].Peers), place)
-	fourth.DataDir = filepath.Join(t.TempDir(), "4")
-	fourth.Listen.Client, fourth.Listen.Raft, fourth.Listen.Peer = place.Client, place.Raft, place.Peer
-	fourth.Listen.HTTP = at[3]
 	c.run(t, fourth)
 
 	b := open(t, c.configs[0].Listen.HTTP)
@@ -120,7 +115,7 @@ func TestMembers(t *testing.T) {
 	if gone == 0 {
 		gone = 3 - c.leader(t) // not the node of the page
 	}
-	c.nodes[gone].stop()
+	c.nodes[gone].stop(t)
 	other := 3 - gone - c.leader(t)
 	b.visit(c.url(0, "members"))
 	b.until(fmt.Sprintf(`[...document.querySelectorAll(".member")].some((m) => /Node %d/.test(m.textContent) && /does not answer/.test(m.textContent))`, gone+1))

@@ -192,7 +192,7 @@ func TestTop(t *testing.T) {
 	x.shows("service=late")
 
 	// The leader goes: the node is silent, and another one leads.
-	c.nodes[leader-1].stop()
+	c.nodes[leader-1].stop(t)
 	screen = x.until("the next leader", func(s string) bool {
 		return strings.Contains(s, "leads term") && !strings.Contains(s, fmt.Sprintf("node %d leads", leader)) &&
 			strings.Contains(s, "silent")

@@ -37,14 +37,14 @@ func TestRolesOfCertificates(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	whole.RunWith(t, func(cfg *config.Config) {
+	whole.RunSetup(t, whole.Setup{Change: func(cfg *config.Config) {
 		f := files[cfg.Node]
 		cfg.TLS = config.TLS{
 			Nodes: secure.Require, Clients: secure.Require, ClientAuth: secure.AuthOptional,
 			Cert: f.Cert, Key: f.Key, CA: f.CA, CheckInterval: time.Second,
 		}
 		cfg.Auth = config.Auth{Mode: guard.Both, File: file}
-	}, func(c *whole.Cluster) {
+	}}, func(c *whole.Cluster) {
 		t := c.T // the bubble's
 		as := func(name string) *client.TLS {
 			f := ca.Client(id, name)

@@ -197,7 +197,7 @@ func TestADrainDoesNotWaitForRareHeartbeats(t *testing.T) {
 			},
 		}
 		for i := range 3 {
-			f.peers = append(f.peers, peerOf(i))
+			f.peers = append(f.peers, whole.PeerOf(i))
 		}
 		f.begin()
 		defer f.end()

@@ -1,19 +1,17 @@
 package whole_test
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
-	"holdfast/test/loopback"
 	"holdfast/test/sim/simnet"
+	"holdfast/test/whole"
 	"holdfast/transport/guard"
 )
 
@@ -22,21 +20,14 @@ type fleet struct {
 	t     *testing.T
 	dir   string
 	peers []config.Peer
-	// listens are the addresses that each node binds; none: those by default, on the node's host.
-	listens []config.Listen
+	// configs are those of nodes on loopback; none on a simulated network.
+	configs []config.Config
 	net     *simnet.Network
-	nodes   []*running
+	nodes   []*whole.Life
 	// options change those of a node.
 	options []func(i int, o *node.Options)
 	// configure changes the configuration of a node that begins.
 	configure func(i int, c *config.Config)
-}
-
-// running is one life of a node.
-type running struct {
-	*node.Node
-	stop  context.CancelFunc
-	ended chan error
 }
 
 // simulated returns a fleet whose nodes have hosts n1, n2 and so on in a bubble.
@@ -48,28 +39,17 @@ func simulated(t *testing.T, size int, options ...func(i int, o *node.Options)) 
 		net: simnet.New(func(string, string) time.Duration { return time.Millisecond }),
 	}
 	for i := range size {
-		f.peers = append(f.peers, peerOf(i))
+		f.peers = append(f.peers, whole.PeerOf(i))
 	}
 	f.begin()
 	return f
 }
 
-// peerOf returns where node i of a simulated fleet is.
-func peerOf(i int) config.Peer {
-	host := fmt.Sprintf("n%d", i+1)
-	return config.Peer{Node: session.Node(i + 1), Raft: host + ":7401", Peer: host + ":7402", Client: host + ":7400"}
-}
-
 // onLoopback returns a fleet on ports of this machine.
 func onLoopback(t *testing.T, size int) *fleet {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir()}
-	for i := range size {
-		at := loopback.Free(t, 4)
-		f.listens = append(f.listens, config.Listen{Client: at[0], Raft: at[1], Peer: at[2], HTTP: at[3]})
-		f.peers = append(f.peers, config.Peer{Node: session.Node(i + 1), Client: at[0], Raft: at[1], Peer: at[2]})
-	}
-	return f
+	configs := whole.OnLoopback(t, size)
+	return &fleet{t: t, configs: configs, peers: configs[0].Peers}
 }
 
 // begin starts all nodes, and returns when they serve.
@@ -82,40 +62,34 @@ func (f *fleet) begin() {
 	}
 }
 
-func (f *fleet) start(i int) *running {
+func (f *fleet) start(i int) *whole.Life {
 	f.t.Helper()
-	cfg := config.Default()
+	cfg, o := config.Default(), node.Options{}
+	if f.net != nil {
+		cfg.Node, cfg.Peers, cfg.DataDir = f.peers[i].Node, f.peers, filepath.Join(f.dir, fmt.Sprint(i))
+		o.Network = f.net.Host(fmt.Sprintf("n%d", i+1))
+	} else {
+		cfg = f.configs[i]
+	}
 	cfg.Auth.Mode = guard.None
-	cfg.Node, cfg.Peers, cfg.DataDir = f.peers[i].Node, f.peers, filepath.Join(f.dir, fmt.Sprint(i))
 	if f.configure != nil {
 		f.configure(i, &cfg)
 	}
-	o := node.Options{Logger: hclog.NewNullLogger(), Version: "test"}
-	o.Measures.Disk = func() (float64, error) { return 0.5, nil } // the disk of this machine is not the test's
 	for _, change := range f.options {
 		change(i, &o)
 	}
-	if f.net != nil {
-		o.Network = f.net.Host(fmt.Sprintf("n%d", i+1))
-	} else {
-		cfg.Listen = f.listens[i]
-	}
-	n, err := node.New(cfg, o)
+	n, err := whole.Begin(cfg, o)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	r := &running{n, stop, make(chan error, 1)}
-	go func() { r.ended <- n.Run(ctx) }()
-	return r
+	return n
 }
 
 // stop stops a node in order, as SIGTERM does, and returns how long it took.
 func (f *fleet) stop(i int) time.Duration {
 	f.t.Helper()
 	begun := time.Now()
-	f.nodes[i].stop()
-	if err := <-f.nodes[i].ended; err != nil {
+	if err := f.nodes[i].Stop(); err != nil {
 		f.t.Errorf("node %d: %v", i+1, err)
 	}
 	return time.Since(begun)
@@ -130,14 +104,13 @@ func (f *fleet) restart(i int) (stopped time.Duration) {
 	return stopped
 }
 
-// end stops all nodes at once.
+// end stops all nodes at once. What a node that died has returned is no fault.
 func (f *fleet) end() {
+	var stopping sync.WaitGroup
 	for _, n := range f.nodes {
-		n.stop()
+		stopping.Go(func() { _ = n.Stop() })
 	}
-	for _, n := range f.nodes {
-		<-n.ended
-	}
+	stopping.Wait()
 }
 
 // leader returns the node that leads.

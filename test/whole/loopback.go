@@ -6,11 +6,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"holdfast/client"
 	"holdfast/node"
-	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/loopback"
 )
@@ -20,9 +17,8 @@ type Loopback struct {
 	// Endpoints are for [client.Config].
 	Endpoints []string
 
-	stop  context.CancelFunc
-	ended chan error
-	dir   string
+	node *Life
+	dir  string
 }
 
 // NewLoopback starts the node, and returns when it serves a tree.
@@ -31,30 +27,19 @@ func NewLoopback() (*Loopback, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := config.Default()
-	cfg.Node, cfg.DataDir = 1, dir
-	cfg.Gate.Room.DiskLimit = 0 // the disk of this machine is not the test's
 	at, err := loopback.Own(4)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = at[0], at[1], at[2], at[3]
-	cfg.Peers = []config.Peer{{
-		Node: 1, Client: cfg.Listen.Client, Raft: cfg.Listen.Raft, Peer: cfg.Listen.Peer,
-	}}
-	n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Version: "test"})
+	n, err := Begin(onLoopback(at, dir)[0], node.Options{})
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	l := &Loopback{Endpoints: []string{cfg.Listen.Client}, stop: stop, ended: make(chan error, 1), dir: cfg.DataDir}
-	go func() { l.ended <- n.Run(ctx) }()
-	select {
-	case <-n.Ready():
-		return l, l.planted(ctx)
-	case err := <-l.ended:
+	l := &Loopback{Endpoints: at[:1], node: n, dir: dir}
+	if err := n.Serves(); err != nil {
 		return nil, err
 	}
+	return l, l.planted(context.Background())
 }
 
 // planted waits until the node serves a tree.
@@ -72,7 +57,4 @@ func (l *Loopback) planted(ctx context.Context) error {
 }
 
 // Stop ends the node and removes its data.
-func (l *Loopback) Stop() error {
-	l.stop()
-	return errors.Join(<-l.ended, os.RemoveAll(l.dir))
-}
+func (l *Loopback) Stop() error { return errors.Join(l.node.Stop(), os.RemoveAll(l.dir)) }

@@ -14,13 +14,14 @@ import (
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/test/sim/simnet"
+	"holdfast/test/whole"
 )
 
 // join starts a node that no other node has among its peers, with the number after the highest.
 func (f *fleet) join() int {
 	f.t.Helper()
 	i := len(f.peers)
-	f.peers = append(f.peers, peerOf(i))
+	f.peers = append(f.peers, whole.PeerOf(i))
 	f.nodes = append(f.nodes, f.start(i))
 	return i
 }
@@ -103,7 +104,6 @@ func (f *fleet) removed(cl *client.Client, i int) {
 	}
 	f.awaitMember(cl, i, "its removal", gone)
 	f.stop(i)
-	f.nodes[i].ended <- nil // end waits for every node
 }
 
 // kept looks that the crowd has lost nothing, and ends it.
@@ -288,7 +288,7 @@ func TestJ1NodesThatWereAwayDoNotMisleadEachOther(t *testing.T) {
 			return time.Millisecond
 		})}
 		for i := range 5 {
-			f.peers = append(f.peers, peerOf(i))
+			f.peers = append(f.peers, whole.PeerOf(i))
 		}
 		f.begin()
 		defer f.end()

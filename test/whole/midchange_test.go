@@ -17,8 +17,7 @@ import (
 func (f *fleet) die(i int) {
 	f.t.Helper()
 	f.net.Kill(f.host(i))
-	f.nodes[i].stop()
-	<-f.nodes[i].ended // with the error of its ports
+	_ = f.nodes[i].Stop() // with the error of its ports
 }
 
 // within calls an operator's command again until it is done: a repeat waits on.
@@ -158,14 +157,10 @@ func diesAfter(t *testing.T, of midChange, after time.Duration) {
 	begun := <-began
 	f.within(of.name, time.Minute, func(ctx context.Context) error { return of.do(ctx, f, cl, i) })
 	f.awaitMember(cl, i, of.name, of.done)
+	not := []int{leads} // it stays away
 	if leads != i {
 		f.nodes[leads] = f.start(leads)
 		f.awaitReady(leads)
-	} else {
-		f.nodes[leads].ended <- nil // it stays away
-	}
-	not := []int{leads}
-	if leads != i {
 		not = nil
 	}
 	if of.done(nil) {
@@ -229,7 +224,6 @@ func TestJ3ADeadNodeIsNotWaitedFor(t *testing.T) {
 		}
 		dead := (f.leader() + 1) % 3
 		f.die(dead)
-		f.nodes[dead].ended <- nil // end waits for every node
 		cl := f.operator((dead+1)%3, (dead+2)%3)
 		defer cl.Close()
 		f.within("the removal of a dead node", time.Minute, func(ctx context.Context) error {

@@ -18,7 +18,7 @@ import (
 // N5).
 func TestWatchOfANodeThatIsCutOff(t *testing.T) {
 	readOnly := func(cfg *config.Config) { cfg.ReadOnly = true }
-	whole.RunWith(t, readOnly, func(c *whole.Cluster) {
+	whole.RunSetup(t, whole.Setup{Change: readOnly}, func(c *whole.Cluster) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		writer := c.Client("writer")

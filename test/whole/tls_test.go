@@ -28,13 +28,13 @@ func TestClientsOverTLS(t *testing.T) {
 	for node := session.Node(1); node <= 3; node++ {
 		files[node] = ca.Node(config.Default().ClusterID, node, "n1", "n2", "n3")
 	}
-	whole.RunWith(t, func(cfg *config.Config) {
+	whole.RunSetup(t, whole.Setup{Change: func(cfg *config.Config) {
 		f := files[cfg.Node]
 		cfg.TLS = config.TLS{
 			Nodes: secure.Require, Clients: secure.Require, ClientAuth: secure.AuthRequire,
 			Cert: f.Cert, Key: f.Key, CA: f.CA, ClientCA: clientCA, CheckInterval: time.Second,
 		}
-	}, func(c *whole.Cluster) {
+	}}, func(c *whole.Cluster) {
 		t := c.T // the bubble's
 		as := func(by *certs.CA, name string) *client.TLS {
 			f := by.Client(config.Default().ClusterID, name)

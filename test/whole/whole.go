@@ -1,4 +1,5 @@
-// Package whole runs three whole nodes in a bubble of [testing/synctest], for tests of what clients build on them.
+// Package whole runs whole nodes in the process of a test: three in a bubble of [testing/synctest], or any number on
+// loopback. It is for tests of what clients build on them.
 package whole
 
 import (
@@ -12,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -67,12 +67,6 @@ func Run(t *testing.T, f func(c *Cluster)) {
 	RunSetup(t, Setup{}, f)
 }
 
-// RunWith is Run with nodes whose configurations are altered.
-func RunWith(t *testing.T, change func(*config.Config), f func(c *Cluster)) {
-	t.Helper()
-	RunSetup(t, Setup{Change: change}, f)
-}
-
 // RunSetup is Run with nodes of a setup.
 func RunSetup(t *testing.T, setup Setup, f func(c *Cluster)) {
 	t.Helper()
@@ -82,48 +76,40 @@ func RunSetup(t *testing.T, setup Setup, f func(c *Cluster)) {
 			Names: []string{"n1", "n2", "n3"}, Setup: setup, Dir: t.TempDir(),
 		}
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
-		ctx, stop := context.WithCancel(context.Background())
-		var nodes sync.WaitGroup
-		defer nodes.Wait()
-		defer stop()
-		for _, ready := range c.start(ctx, &nodes) {
-			<-ready
+		nodes := c.start()
+		defer StopAll(t, nodes...)
+		for _, n := range nodes {
+			if err := n.Serves(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		f(c)
 	})
 }
 
-// start starts the nodes, which run until ctx ends. It returns what is closed when each is ready.
-func (c *Cluster) start(ctx context.Context, nodes *sync.WaitGroup) (ready []<-chan struct{}) {
+func (c *Cluster) start() (nodes []*Life) {
+	var peers []config.Peer
+	for i := range c.Names {
+		peers = append(peers, PeerOf(i))
+	}
 	for i, name := range c.Names {
 		cfg := config.Default()
 		cfg.Auth.Mode = guard.None
-		cfg.Gate.Room.DiskLimit = 0 // the disk of this machine is not the test's
-		cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(c.Dir, name)
-		for j, peer := range c.Names {
-			cfg.Peers = append(cfg.Peers, config.Peer{
-				Node: session.Node(j + 1), Raft: peer + ":7401", Peer: peer + ":7402", Client: peer + ":7400",
-			})
-		}
+		cfg.Node, cfg.DataDir, cfg.Peers = peers[i].Node, filepath.Join(c.Dir, name), peers
 		if c.Setup.Change != nil {
 			c.Setup.Change(&cfg)
 		}
-		o := node.Options{Logger: c.Setup.logger(name), Network: c.Host(name), Version: "test", Telling: c.Setup.Telling}
+		o := node.Options{Logger: c.Setup.logger(name), Network: c.Host(name), Telling: c.Setup.Telling}
 		if c.Setup.Spans != nil {
 			o.Spans = c.Setup.Spans(cfg.Node)
 		}
-		n, err := node.New(cfg, o)
+		n, err := Begin(cfg, o)
 		if err != nil {
 			c.T.Fatal(err)
 		}
-		nodes.Go(func() {
-			if err := n.Run(ctx); err != nil {
-				c.T.Errorf("%s: %v", name, err)
-			}
-		})
-		ready = append(ready, n.Ready())
+		nodes = append(nodes, n)
 	}
-	return ready
+	return nodes
 }
 
 // Client returns a client on a host of its own, with a name that no other client has. A test may kill the host.

@@ -135,7 +135,7 @@ var options = migrate.Options{InFlight: 4, MaxVersion: 1000, MaxCounter: 1000, P
 // run calls f in a bubble with a cluster, and the tree of a session in it.
 func run(t *testing.T, f func(t *testing.T, to *client.Tree)) {
 	t.Helper()
-	whole.RunWith(t, func(cfg *config.Config) { cfg.Tree.Super = super }, func(c *whole.Cluster) {
+	whole.RunSetup(t, whole.Setup{Change: func(cfg *config.Config) { cfg.Tree.Super = super }}, func(c *whole.Cluster) {
 		cl, err := client.New(client.Config{
 			Endpoints: []string{"n1:7400", "n2:7400", "n3:7400"}, Digests: []string{"super:test"}, Dial: c.Host("importer").Dial,
 		})
