@@ -58,7 +58,7 @@ func (population) Submit(_ session.Command, done func(session.Result, error)) {
 }
 
 func tracking(p population) *Tracker {
-	t := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits(2 * time.Second)}, p, p)
+	t := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits()}, p, p)
 	t.fill(context.Background(), p)
 	return t
 }
@@ -182,7 +182,7 @@ func BenchmarkSoonest(b *testing.B) {
 			p[i].Labels = session.Labels{{Key: "service", Value: "web"}}
 		}
 	}
-	t := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits(2 * time.Second)}, p, known{p})
+	t := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits()}, p, known{p})
 	t.fill(context.Background(), p)
 	for name, labels := range map[string]session.Labels{"all": nil, "labelled": {{Key: "service"}}} {
 		b.Run(name, func(b *testing.B) {
@@ -208,7 +208,7 @@ func BenchmarkPromotion(b *testing.B) {
 	a := batch(p, 1, 1)
 	for b.Loop() {
 		begun := time.Now()
-		t := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits(2 * time.Second)}, p, p)
+		t := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits()}, p, p)
 		if _, err := t.ingest(2, a, t.heartbeats.now()); err != nil {
 			b.Fatal(err)
 		}

@@ -24,7 +24,7 @@ func (r *recorded) Submit(c session.Command, done func(session.Result, error)) {
 // proposes nothing, whatever its streams still read.
 func TestR5AnEndedTrackerProposesNothing(t *testing.T) {
 	log := &recorded{}
-	tracker := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits(1)}, log, log.population)
+	tracker := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits()}, log, log.population)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := tracker.Run(ctx, log.population); !errors.Is(err, context.Canceled) {
@@ -84,7 +84,7 @@ func TestRepliesAboutManySessionsThatWaitAreFew(t *testing.T) {
 // is refused one day, with a small reply, and keeps its stream.
 func TestALearnerThatSendsOnAndReadsNothingIsRefused(t *testing.T) {
 	log := &recorded{}
-	q := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits(1)}, log, log.population).requests
+	q := New(Config{Node: 1, Term: 1, Limits: session.DefaultLimits()}, log, log.population).requests
 	s := newStream(session.Hello{Node: 1})
 	r := &session.Request{Resumes: &session.ResumesRequest{Sessions: make([]session.Resuming, session.MaxBatch)}}
 	for range 10 * maxMoving / session.MaxBatch {

@@ -14,7 +14,7 @@ import (
 func fullWorld(t *testing.T, sessions uint64) *world {
 	t.Helper()
 	cfg := localConfig()
-	cfg.Limits = session.DefaultLimits(timeout / 4)
+	cfg.Limits = session.Limits{Min: timeout / 2, Max: 5 * timeout}
 	cfg.Capacity = session.Capacity{MaxSessions: sessions, MaxBytes: session.MinCapacityBytes}
 	cfg.LaggingWait = timeout
 	w := newWorldOf(t, cfg)

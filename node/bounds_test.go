@@ -14,11 +14,14 @@ import (
 	"holdfast/transport/guard"
 )
 
-// A follower applies an open after the leader has answered it. The shortest lagging_wait is enough for a healthy
-// follower. With less, it would refuse opens that were done.
+// A follower applies an open after the leader has answered it. The wait for that is at most min_timeout, and the least
+// min_timeout is enough for a healthy follower. With less, it would refuse opens that were done.
 func TestTheShortestLaggingWaitIsEnoughForAFollower(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Clients.LaggingWait = shortestLaggingWait(t) })
+		c := newTestCluster(t, 3, func(cfg *config.Config) {
+			cfg.Sessions.HeartbeatInterval = 20 * time.Millisecond
+			cfg.Sessions.MinTimeout = leastMinTimeout(t)
+		})
 		defer c.stop()
 		follower := c.others(c.leader(within))[0]
 		for range 20 {
@@ -27,16 +30,17 @@ func TestTheShortestLaggingWaitIsEnoughForAFollower(t *testing.T) {
 	})
 }
 
-// shortestLaggingWait is the lowest that the settings take, to the millisecond.
-func shortestLaggingWait(t *testing.T) time.Duration {
+// leastMinTimeout is the lowest that the settings take, to the millisecond.
+func leastMinTimeout(t *testing.T) time.Duration {
 	t.Helper()
 	c := oneOfThree(t)
-	for c.Clients.LaggingWait = 0; c.Clients.LaggingWait <= time.Second; c.Clients.LaggingWait += time.Millisecond {
+	c.Sessions.HeartbeatInterval = time.Millisecond
+	for c.Sessions.MinTimeout = 0; c.Sessions.MinTimeout <= time.Second; c.Sessions.MinTimeout += time.Millisecond {
 		if _, err := c.Complete(); err == nil {
-			return c.Clients.LaggingWait
+			return c.Sessions.MinTimeout
 		}
 	}
-	t.Fatal("no lagging_wait is allowed")
+	t.Fatal("no min_timeout up to 1 s is allowed")
 	return 0
 }
 

@@ -89,7 +89,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		}
 	}()
 	stores.size.bound = cmp.Or(n.options.tested.logBytes, logBytes)
-	stores.snapshots.completed = (&trailing{stores.size, n.cfg.Raft.TrailingLogs, &n.roster.raft}).completed
+	stores.snapshots.completed = (&trailing{stores.size, n.cfg.Tuning.TrailingLogs, &n.roster.raft}).completed
 	if err = stores.begin(n.dir); err != nil {
 		return nil, err
 	}
@@ -142,9 +142,9 @@ func (c *consensus) abandon() error {
 }
 
 func (n *Node) raftConfig(logger hclog.Logger, notify chan<- bool) *raft.Config {
-	c := n.cfg.Raft.Config()
+	c := n.cfg.RaftConfig()
 	c.LocalID = serverID(n.cfg.Node, n.admission.mine)
-	c.CommitTimeout = cmp.Or(n.options.CommitTimeout, n.cfg.CommitTimeout())
+	c.CommitTimeout = cmp.Or(n.options.CommitTimeout, c.CommitTimeout)
 	c.MaxAppendEntries = maxAppendEntries
 	c.BatchApplyCh = false // the proposer has one entry in flight, so that there is nothing to batch
 	c.NotifyCh = notify

@@ -79,7 +79,7 @@ func TestADiskThatFails(t *testing.T) {
 				if !errors.Is(victim.err, errDisk) || !strings.Contains(victim.err.Error(), "start the node again") {
 					t.Errorf("Run: %v, want the disk's error and what to do", victim.err)
 				}
-				if got := time.Since(begun); got > victim.cfg.ShutdownTimeout {
+				if got := time.Since(begun); got > victim.cfg.Tuning.ShutdownTimeout {
 					t.Errorf("the node took %v to end", got)
 				}
 				_, after, said := strings.Cut(victim.log.String(), "the node cannot go on")
@@ -202,7 +202,7 @@ func TestStopWithADiskThatHangs(t *testing.T) {
 		if err := c.end(victim); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Run: %v, want that Raft did not end in time", err)
 		}
-		if got := time.Since(begun); got > victim.cfg.ShutdownTimeout {
+		if got := time.Since(begun); got > victim.cfg.Tuning.ShutdownTimeout {
 			t.Errorf("the stop took %v", got)
 		}
 		victim.disk.release()

@@ -209,7 +209,7 @@ func portMetrics() []metric {
 		gauge("client_calls", "Calls under way, including Connect streams.", func(f *figures) float64 {
 			return float64(f.client.Calls)
 		}).
-			when("close to max_streams"),
+			when("close to the limit: a quarter more than max_connections"),
 		counter("client_calls_refused", "Calls refused because there were too many.",
 			func(f *figures) float64 { return float64(f.client.RefusedCalls) }).
 			when("it rises"),

@@ -11,11 +11,11 @@ import (
 // Each setting is the budget that it names.
 func TestSettingsOfTheGate(t *testing.T) {
 	c := config.Gate{
-		MaxOpensPerSecond: 1, MaxResumesPerSecond: 2, MaxTouchesPerSecond: 3,
+		MaxOpensPerSecond: 1, MaxResumesPerSecond: 2,
 		MaxArrivalsPerSecondPerAddress: 4, MaxArrivalsPerSecondPerPrincipal: 5,
 	}
 	want := gate.Config{
-		Opens: 1, Resumes: 2, Touches: 3, ArrivalsPerAddress: 4, ArrivalsPerPrincipal: 5,
+		Opens: 1, Resumes: 2, Touches: touchesPerSecond, ArrivalsPerAddress: 4, ArrivalsPerPrincipal: 5,
 	}
 	if got := gateConfig(c); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -25,12 +25,10 @@ func TestSettingsOfTheGate(t *testing.T) {
 // Each setting is the limit that it names.
 func TestSettingsOfTheClientPort(t *testing.T) {
 	c := config.Config{
-		Clients: config.Clients{MaxMessageBytes: 1, MaxStreamsPerConnection: 2, MaxStreams: 5, MaxWaitingBytes: 6},
+		Clients: config.Clients{MaxMessageBytes: 1, MaxWaitingBytes: 6},
 		Gate:    config.Gate{MaxConnectionsPerAddress: 4},
 	}
-	want := port.Limits{
-		MessageBytes: 1, StreamsPerConnection: 2, Connections: 3, ConnectionsPerAddress: 4, Calls: 5, WaitingBytes: 6,
-	}
+	want := port.Limits{MessageBytes: 1, Connections: 3, ConnectionsPerAddress: 4, WaitingBytes: 6}
 	if got := clientLimits(&c, 3); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

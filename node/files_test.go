@@ -69,7 +69,7 @@ func newLibrary(t *testing.T, trailing uint64) *library {
 }
 
 func (l *library) config(cfg *config.Config) {
-	cfg.Sessions.MaxTimeout, cfg.Raft.TrailingLogs, cfg.Raft.SnapshotInterval = 2*time.Hour, l.trailing, time.Hour
+	cfg.Sessions.MaxTimeout, cfg.Tuning.TrailingLogs, cfg.Tuning.SnapshotInterval = 2*time.Hour, l.trailing, time.Hour
 }
 
 func (l *library) copy(t *testing.T, as, from string) {

@@ -112,7 +112,7 @@ func (h *handover) handTo(ctx context.Context, to raft.Server) error {
 	// Nobody waits for the future: Raft never answers it when Raft ends, or hangs, before it has come to the transfer.
 	_ = h.raft.LeadershipTransferToServer(to.ID, to.Address)
 	// Raft gives a transfer an election timeout.
-	timeout := time.NewTimer(h.cfg.Raft.ElectionTimeout + pollInterval)
+	timeout := time.NewTimer(h.cfg.Raft.HeartbeatTimeout + pollInterval)
 	defer timeout.Stop()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

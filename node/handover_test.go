@@ -60,7 +60,7 @@ func TestHandOverPassesOverADeadVoter(t *testing.T) {
 			if err := leads.HandOver(t.Context()); err != nil {
 				t.Fatalf("HandOver with %s stopped: %v", dead.name, err)
 			}
-			if took := time.Since(begun); took >= leads.cfg.Raft.ElectionTimeout {
+			if took := time.Since(begun); took >= leads.cfg.Raft.HeartbeatTimeout {
 				t.Errorf("HandOver with %s stopped took %v, as if the dead node had been asked first", dead.name, took)
 			}
 			c.leader(5*time.Second, leads, dead)

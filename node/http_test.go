@@ -58,7 +58,7 @@ func TestRequestsEndWithTheNode(t *testing.T) {
 		if err := c.end(n); err != nil {
 			t.Error(err)
 		}
-		if bound := c.config(n).ShutdownTimeout; time.Since(begun) > bound {
+		if bound := c.config(n).Tuning.ShutdownTimeout; time.Since(begun) > bound {
 			t.Errorf("the stop took %v, want at most %v", time.Since(begun), bound)
 		}
 		select {

@@ -319,7 +319,7 @@ func TestW8AnOlderNodesStreamIsRefused(t *testing.T) {
 // W8: the replicas share the limits of the leader's settings, and take new ones from the log.
 func TestW8LimitsOfTheTree(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		limits := config.Tree{Raise: config.RaiseFounded, MaxEphemerals: 3, MaxChildren: 2, OpenQuotas: true}
+		limits := config.Tree{Raise: config.RaiseFounded, OpenQuotas: true}
 		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Tree = limits })
 		defer c.stop()
 		shared := func() {
@@ -334,7 +334,7 @@ func TestW8LimitsOfTheTree(t *testing.T) {
 			})
 		}
 		shared()
-		limits.MaxChildren, limits.OpenQuotas = 5, false
+		limits.OpenQuotas = false
 		for _, n := range c.nodes {
 			c.restart(n)
 			c.leader(within)

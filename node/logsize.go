@@ -140,7 +140,7 @@ func (l sizedLogs) StoreLogs(logs []*raft.Log) error {
 // trailing has Raft keep as many entries behind a snapshot as fit into bytes.
 type trailing struct {
 	size *logSize
-	// most is the setting trailing_logs.
+	// most is [config.Tuning.TrailingLogs].
 	most uint64
 	raft *atomic.Pointer[raft.Raft]
 }
@@ -156,7 +156,7 @@ func (t *trailing) completed(index uint64) {
 }
 
 // snapshots asks Raft for a snapshot whenever the log has gained enough bytes, until ctx ends. Raft looks at numbers of
-// entries alone, and only each snapshot_interval.
+// entries alone, and only at its interval of snapshots.
 func (s *logSize) snapshots(ctx context.Context, r *raft.Raft, logger hclog.Logger) error {
 	for {
 		wait := time.Second

@@ -47,6 +47,10 @@ type Node struct {
 // complaintInterval is the least time between two warnings about one thing that does not end.
 const complaintInterval = 10 * time.Second
 
+// applyTimeout is how long a log entry may wait to be committed before its outcome counts as unknown. It is longer than
+// an election takes, so that most requests outlive one.
+const applyTimeout = 5 * time.Second
+
 // fatalWait is how long a failed start may take to say what it was doing.
 const fatalWait = time.Second
 
@@ -143,7 +147,7 @@ func (n *Node) open() (err error) {
 	}}
 	n.consensus.proposer = fsm.NewProposer(fsm.ProposerConfig{
 		Logger:  n.options.Logger,
-		Timeout: n.cfg.Raft.ApplyTimeout,
+		Timeout: applyTimeout,
 		Clocks:  space.clocks,
 	}, timedRaft{n.consensus.raft, n.options.timings.commit})
 	n.consensus.notice.proposer.Store(n.consensus.proposer)
@@ -191,7 +195,7 @@ func (n *Node) openState() {
 		Node:           n.cfg.Node,
 		Interval:       n.cfg.Sessions.HeartbeatInterval,
 		Pulse:          n.options.pulse,
-		ExpiryInterval: n.cfg.Sessions.ExpiryInterval,
+		ExpiryInterval: n.cfg.Sessions.ExpiryInterval(),
 		Limits:         n.cfg.Sessions.Limits(),
 		Local:          n.cfg.Sessions.Local,
 		Capacity:       n.cfg.Sessions.Capacity(),
@@ -203,7 +207,7 @@ func (n *Node) openState() {
 		LocalChanged:   n.options.Local,
 		Runs:           n.options.Runs,
 		Clock:          n.options.Clock,
-		LaggingWait:    n.cfg.Clients.LaggingWait,
+		LaggingWait:    n.cfg.Sessions.LaggingWait(),
 		Try:            n.roster.otherClients,
 		Judge:          n.replica.heed,
 		FullDisk:       func() bool { return n.ports.room.full() },

@@ -36,8 +36,7 @@ func alone(tb testing.TB) config.Config {
 	c.Peers = []config.Peer{{Node: 1, Client: at[0], Raft: at[1], Peer: at[2]}}
 	c.Listen.Client, c.Listen.Raft, c.Listen.Peer, c.Listen.HTTP = at[0], at[1], at[2], at[3]
 	c.Sessions.HeartbeatInterval = 20 * time.Millisecond
-	c.Raft.HeartbeatTimeout, c.Raft.ElectionTimeout, c.Raft.LeaseTimeout = 50*time.Millisecond, 50*time.Millisecond,
-		50*time.Millisecond
+	c.Raft.HeartbeatTimeout = 50 * time.Millisecond
 	return c
 }
 
@@ -265,8 +264,8 @@ func TestStopDespiteAClientThatStays(t *testing.T) {
 		if err = errors.Join(err, c.end(n)); err != nil {
 			t.Errorf("stop: %v", err)
 		}
-		if took := time.Since(begun); took != n.cfg.ShutdownTimeout/2 {
-			t.Errorf("stopped after %v, want %v", took, n.cfg.ShutdownTimeout/2)
+		if took := time.Since(begun); took != n.cfg.Tuning.ShutdownTimeout/2 {
+			t.Errorf("stopped after %v, want %v", took, n.cfg.Tuning.ShutdownTimeout/2)
 		}
 		if got := n.consensus.raft.State(); got != raft.Shutdown {
 			t.Errorf("Raft is %v, want that it was shut down", got)

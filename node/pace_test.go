@@ -22,8 +22,7 @@ const (
 func uneven(t *testing.T) (c *testCluster, slow *testNode) {
 	t.Helper()
 	c = newTestCluster(t, 3, func(cfg *config.Config) {
-		cfg.Sessions.MinTimeout, cfg.Sessions.HeartbeatInterval, cfg.Clients.LaggingWait = quickTimeout, quickTimeout/5,
-			quickTimeout
+		cfg.Sessions.MinTimeout, cfg.Sessions.HeartbeatInterval = quickTimeout, quickTimeout/5
 		if strings.HasSuffix(cfg.DataDir, "n2") {
 			cfg.Sessions.MinTimeout, cfg.Sessions.HeartbeatInterval = 4*slowInterval, slowInterval
 		}

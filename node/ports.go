@@ -125,13 +125,10 @@ func (l *listeners) close() {
 func (p *ports) serve(n *Node) {
 	p.backups, p.census = newBackups(n), census.New()
 	p.client = clientport.New(clientport.Config{
-		Logger: n.options.Logger.Named("client-port"),
-		Limits: clientLimits(&n.cfg, p.parts.clients),
-		Stream: clientport.StreamLimits{
-			Sessions: n.cfg.Clients.MaxSessionsPerConnection, Requests: n.cfg.Clients.MaxRequestsPerConnection,
-		},
+		Logger:    n.options.Logger.Named("client-port"),
+		Limits:    clientLimits(&n.cfg, p.parts.clients),
 		Gate:      gateConfig(n.cfg.Gate),
-		TouchWait: n.cfg.Clients.LaggingWait,
+		TouchWait: n.cfg.Sessions.LaggingWait(),
 		Clock:     n.options.Clock,
 		Super:     n.cfg.Tree.Super,
 		Audit:     p.access.audit,
@@ -207,14 +204,16 @@ func (p *ports) stop(ctx context.Context) error {
 	return errors.Join(errs[:]...)
 }
 
+// touchesPerSecond is above what a node can serve, and far above what its connections need: one message touches all
+// sessions of a connection.
+const touchesPerSecond = 1_000_000
+
 // clientLimits returns the limits of a client port with so many connections.
 func clientLimits(c *config.Config, connections int) port.Limits {
 	return port.Limits{
 		MessageBytes:          c.Clients.MaxMessageBytes,
-		StreamsPerConnection:  c.Clients.MaxStreamsPerConnection,
 		Connections:           connections,
 		ConnectionsPerAddress: c.Gate.MaxConnectionsPerAddress,
-		Calls:                 c.Clients.MaxStreams,
 		WaitingBytes:          c.Clients.MaxWaitingBytes,
 	}
 }
@@ -222,7 +221,7 @@ func clientLimits(c *config.Config, connections int) port.Limits {
 // gateConfig returns the budgets of the client port.
 func gateConfig(c config.Gate) gate.Config {
 	return gate.Config{
-		Opens: c.MaxOpensPerSecond, Resumes: c.MaxResumesPerSecond, Touches: c.MaxTouchesPerSecond,
+		Opens: c.MaxOpensPerSecond, Resumes: c.MaxResumesPerSecond, Touches: touchesPerSecond,
 		Writes:               c.MaxWritesPerSecond,
 		ArrivalsPerAddress:   c.MaxArrivalsPerSecondPerAddress,
 		ArrivalsPerPrincipal: c.MaxArrivalsPerSecondPerPrincipal,

@@ -121,7 +121,7 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 func TestADirectoryThatIsLeftAlone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {
-			cfg.Raft.SnapshotInterval, cfg.Raft.SnapshotThreshold, cfg.Raft.TrailingLogs = time.Second, 2, 1
+			cfg.Tuning.SnapshotInterval, cfg.Tuning.SnapshotThreshold, cfg.Tuning.TrailingLogs = time.Second, 2, 1
 		})
 		leads := c.leader(within)
 		for range 20 {

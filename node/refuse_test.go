@@ -126,7 +126,7 @@ func TestCorruptSnapshot(t *testing.T) {
 // Snapshots that are gone leave a log that begins in the middle.
 func TestLostSnapshots(t *testing.T) {
 	c := alone(t)
-	c.Raft.TrailingLogs = 1
+	c.Tuning.TrailingLogs = 1
 	n := start(t, c)
 	conn, err := n.server.Connect(nil)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 
 // Run serves until ctx ends, and then stops in order: it hands leadership on and sends its clients to other nodes,
 // within DrainTimeout. Then it refuses new requests, lets requests under way end, and closes what New opened, within
-// ShutdownTimeout. Its error says why the node could not go on; it is
-// nil after an orderly stop.
+// ShutdownTimeout. Its error says why the node could not go on; it is nil after an orderly stop.
 func (n *Node) Run(ctx context.Context) error {
 	// The parts outlive ctx: they are stopped one after the other.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -28,7 +27,7 @@ func (n *Node) Run(ctx context.Context) error {
 			n.options.Logger.Warn("closing Raft's port", "error", err)
 		}
 	}
-	bound, done := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout)
+	bound, done := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.Tuning.ShutdownTimeout)
 	defer done()
 	ended := make(chan struct{})
 	go func() { parts.Wait(); close(ended) }()

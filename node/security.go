@@ -35,7 +35,7 @@ func newSecurity(cfg *config.Config, o Options, nodeAt func(address string) sess
 	if cfg.TLS.On() {
 		var err error
 		if s.store, err = secure.Open(secure.StoreConfig{
-			Files: cfg.TLS.Files(), Every: cfg.TLS.CheckInterval, Clock: o.Clock, Logger: o.Logger.Named("tls"),
+			Files: cfg.TLS.Files(), Clock: o.Clock, Logger: o.Logger.Named("tls"),
 			Check: func(m *secure.Material, now time.Time) error { return fitting(cfg, m, now) },
 		}); err != nil {
 			return nil, fmt.Errorf("loading tls_cert, tls_key and tls_ca: %w", err)

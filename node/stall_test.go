@@ -239,7 +239,7 @@ func TestStopOfALeaderWhoseDiskHangs(t *testing.T) {
 				if err := c.end(old); err == nil {
 					t.Error("the stop says nothing of the disk")
 				}
-				if took := time.Since(begun); took > old.cfg.ShutdownTimeout {
+				if took := time.Since(begun); took > old.cfg.Tuning.ShutdownTimeout {
 					t.Errorf("the stop took %v", took)
 				}
 				c.mustOpen(c.leader(within, old), time.Second)

@@ -313,7 +313,7 @@ func TestADamagedIdentityFile(t *testing.T) {
 func TestAnInstalledSnapshotThatIsGone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, func(cfg *config.Config) {
-			cfg.Sessions.MaxTimeout, cfg.Raft.TrailingLogs, cfg.Raft.SnapshotInterval = time.Hour, 1, time.Hour
+			cfg.Sessions.MaxTimeout, cfg.Tuning.TrailingLogs, cfg.Tuning.SnapshotInterval = time.Hour, 1, time.Hour
 		})
 		defer c.stop()
 		leads := c.leader(within)

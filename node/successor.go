@@ -27,7 +27,6 @@ type successor struct {
 	pulse  session.Pulse
 	roster *roster
 	id     raft.ServerID
-	on     bool
 
 	// news gets a token when connections have changed. questions are those of other nodes, results the answers to this
 	// node's own.
@@ -72,7 +71,7 @@ type reply struct {
 
 func newSuccessor(cfg config.Config, of *roster, o Options) *successor {
 	return &successor{
-		logger: o.Logger, pulse: o.pulse, roster: of, id: serverID(of.self, of.mine), on: cfg.Raft.QuickElection,
+		logger: o.Logger, pulse: o.pulse, roster: of, id: serverID(of.self, of.mine),
 		news: make(chan struct{}, 1), questions: make(chan question), results: make(chan result),
 		machine: succession.New(of.self, cfg.Raft.HeartbeatTimeout*3/2),
 	}
@@ -117,9 +116,6 @@ func (s *successor) backs(from session.Node, in inquiry) bool {
 
 // run is the loop of the machine. It runs until ctx ends.
 func (s *successor) run(ctx context.Context, c *consensus) error {
-	if !s.on {
-		return nil
-	}
 	defer s.asking.Wait()
 	timer := time.NewTimer(0)
 	defer timer.Stop()

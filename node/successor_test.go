@@ -115,7 +115,7 @@ func TestF4TheLeaderAndAFollowerEnd(t *testing.T) {
 // TestF1TheLeaderStartsAgainAtOnce: the new process at the leader's address says that it does not lead.
 func TestF1TheLeaderStartsAgainAtOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.ShutdownTimeout = 10 * time.Millisecond })
+		c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Tuning.ShutdownTimeout = 10 * time.Millisecond })
 		defer c.stop()
 		old, term := c.settled()
 		_, before := c.elections()
@@ -277,22 +277,4 @@ func TestOnlyMembersAreAnswered(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestQuickElectionOff: with the setting off, on all nodes or on all but one, Raft's timeouts decide.
-func TestQuickElectionOff(t *testing.T) {
-	for _, on := range []session.Node{0, 1} {
-		bubble.Test(t, func(t *testing.T) {
-			c := newTestCluster(t, 3, func(cfg *config.Config) { cfg.Raft.QuickElection = cfg.Node == on })
-			defer c.stop()
-			old, _ := c.settled()
-			c.dies(old)
-			if _, took := c.another(within, old); took < 900*time.Millisecond {
-				t.Errorf("node %d has it on: another leader after %v", on, took)
-			}
-			if _, stood := c.elections(); stood != 0 {
-				t.Errorf("stood %d times", stood)
-			}
-		})
-	}
 }

@@ -45,7 +45,7 @@ func newTailCluster(t *testing.T, size, entries int, trailing uint64, laggard bo
 	c := &tailCluster{terms: map[*testNode]map[uint64]uint64{}}
 	c.testCluster = newTestCluster(t, 0, func(cfg *config.Config) {
 		// only when asked
-		cfg.Raft.SnapshotThreshold, cfg.Raft.SnapshotInterval, cfg.Raft.TrailingLogs = 1<<20, time.Hour, trailing
+		cfg.Tuning.SnapshotThreshold, cfg.Tuning.SnapshotInterval, cfg.Tuning.TrailingLogs = 1<<20, time.Hour, trailing
 	})
 	c.add(size)
 	for _, n := range c.nodes {

@@ -144,7 +144,7 @@ func (t *terms) configure(term uint64) leader.Config {
 		Term:           term,
 		After:          t.newest.after(term),
 		Interval:       t.cfg.Sessions.HeartbeatInterval,
-		ExpiryInterval: t.cfg.Sessions.ExpiryInterval,
+		ExpiryInterval: t.cfg.Sessions.ExpiryInterval(),
 		Limits:         t.cfg.Sessions.Limits(),
 		Room:           t.view.Room,
 		Part:           t.view.PartOfRequests,

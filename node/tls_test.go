@@ -61,7 +61,7 @@ func (c *secureCluster) ownCA(f secure.Files) secure.Files {
 func (c *secureCluster) set(cfg *config.Config) {
 	f, mode := c.files[cfg.Node], c.modes[cfg.Node]
 	cfg.TLS = config.TLS{
-		Nodes: mode, Clients: mode, HTTP: mode, Cert: f.Cert, Key: f.Key, CA: f.CA, CheckInterval: time.Second,
+		Nodes: mode, Clients: mode, HTTP: mode, Cert: f.Cert, Key: f.Key, CA: f.CA,
 	}
 	if c.more != nil {
 		c.more(cfg)
@@ -206,7 +206,7 @@ func (c *secureCluster) strange(kind string, lead, as *testNode,
 	t := c.t
 	t.Helper()
 	refused := says != ""
-	time.Sleep(15 * time.Second) // a refusal is logged at most every 10 s
+	time.Sleep(11 * time.Second) // changed files are loaded within 10 s // a refusal is logged at most every 10 s
 	before, term := len(lead.log.String()), lead.roster.term()
 	host := c.Host("stranger")
 	listener, err := host.Listen("stranger:7401")
@@ -355,7 +355,7 @@ func TestRotationOfTheCA(t *testing.T) {
 			for node, f := range c.files {
 				do(node, f)
 			}
-			time.Sleep(3 * time.Second)
+			time.Sleep(11 * time.Second) // changed files are loaded within 10 s
 			for _, n := range c.nodes {
 				if err := n.ports.security.store.Complaint(); err != nil {
 					t.Fatal(err)

@@ -247,7 +247,7 @@ func TestU4(t *testing.T) {
 func TestWritersSurviveARestore(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := treeCluster(t, func(cfg *config.Config) {
-			cfg.Raft.SnapshotThreshold, cfg.Raft.TrailingLogs, cfg.Raft.SnapshotInterval = 8, 4, time.Second
+			cfg.Tuning.SnapshotThreshold, cfg.Tuning.TrailingLogs, cfg.Tuning.SnapshotInterval = 8, 4, time.Second
 		})
 		defer c.stop()
 		leads := c.leader(within)

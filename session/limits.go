@@ -50,8 +50,8 @@ type Limits struct {
 	Min, Max time.Duration
 }
 
-// DefaultLimits returns limits of 2 and 20 ticks (H-17).
-func DefaultLimits(tick time.Duration) Limits { return Limits{Min: 2 * tick, Max: 20 * tick} }
+// DefaultLimits returns the limits of a cluster that sets none, which are ZooKeeper's (H-17).
+func DefaultLimits() Limits { return Limits{Min: 4 * time.Second, Max: 40 * time.Second} }
 
 // Negotiate returns the timeout that a client gets when it asks for asked: clamped to l, in whole milliseconds (H-14).
 // A timeout that is not positive is a [FieldError] (K-04, Q-10).

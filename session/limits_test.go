@@ -12,7 +12,7 @@ import (
 )
 
 func TestNegotiate(t *testing.T) {
-	limits := session.DefaultLimits(2 * time.Second)
+	limits := session.DefaultLimits()
 	for asked, want := range map[time.Duration]time.Duration{
 		1:                                      4 * time.Second,
 		4 * time.Second:                        4 * time.Second,

@@ -15,7 +15,6 @@ import (
 	"math/big"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"holdfast/node/config"
 	"holdfast/session"
@@ -66,7 +65,7 @@ func TestCertificatesAreNamedAsInZooKeeper(t *testing.T) {
 		f := files[cfg.Node]
 		cfg.TLS = config.TLS{
 			Nodes: secure.Require, Clients: secure.Require, ClientAuth: secure.AuthRequire,
-			Cert: f.Cert, Key: f.Key, CA: f.CA, ClientCA: clients, CheckInterval: time.Second,
+			Cert: f.Cert, Key: f.Key, CA: f.CA, ClientCA: clients,
 		}
 	}, func(c *world) {
 		t := c.T

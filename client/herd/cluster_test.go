@@ -74,7 +74,7 @@ func newHerdCluster(t *testing.T, sessions, row int, budgets gate.Config) (*herd
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &herdCluster{
 		noraft: noraft.New(noraft.Config{
-			Voters: 3, Limits: session.DefaultLimits(2 * time.Second), Commit: herdCommit, Batch: herdBatch,
+			Voters: 3, Limits: session.DefaultLimits(), Commit: herdCommit, Batch: herdBatch,
 		}),
 		nodes: map[session.Node]*herdNode{}, gate: budgets, ctx: ctx,
 	}

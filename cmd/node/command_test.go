@@ -45,7 +45,7 @@ func TestUsage(t *testing.T) {
 func TestRunHelpShowsTheTable(t *testing.T) {
 	code, out, _ := try(t, nil, "run", "--help")
 	for _, want := range []string{
-		"--min-timeout duration", "(default 2 ticks)", "10ms to 24h", "--config file",
+		"--min-timeout duration", "(default 4s)", "100ms to 24h", "--config file",
 		"HOLDFAST_MIN_TIMEOUT",
 	} {
 		if code != exitDone || !strings.Contains(out, want) {
@@ -56,12 +56,12 @@ func TestRunHelpShowsTheTable(t *testing.T) {
 
 // All problems come at once, one a line.
 func TestRunRefusesAConfiguration(t *testing.T) {
-	environ := []string{"HOLDFAST_TICK=fast", "HOLDFAST_NODE=1", "HOLDFAST_AUTH=none"}
+	environ := []string{"HOLDFAST_STALL_LIMIT=fast", "HOLDFAST_NODE=1", "HOLDFAST_AUTH=none"}
 	code, _, stderr := try(t, environ, "run", "--log-level=loud",
 		"--data-dir=x")
 	want := strings.Join([]string{
 		"node: the configuration cannot work:",
-		`  tick "fast" (environment HOLDFAST_TICK): must be a duration with a unit, such as 500ms, 2s or 1m`,
+		`  stall_limit "fast" (environment HOLDFAST_STALL_LIMIT): must be a duration with a unit, such as 500ms, 2s or 1m`,
 		"  peers (not set, flag --peers): must be 1 to 254 nodes, such as 1=n1,2=n2,3=n3: see " +
 			"docs/configuration.md#peers",
 		"  log_level loud (flag --log-level): must be trace, debug, info, warn, error or off",
@@ -91,7 +91,7 @@ func TestDevRefusesFlags(t *testing.T) {
 func TestDevNamesVariablesWithoutEffect(t *testing.T) {
 	for want, environ := range map[string][]string{
 		"": {
-			"HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=p", "HOLDFAST_TICK=", "HOLDFAST_SERVICE_HOST=10.0.0.1",
+			"HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=p", "HOLDFAST_LOG_LEVEL=", "HOLDFAST_SERVICE_HOST=10.0.0.1",
 			"PATH=/bin",
 		},
 		"node: node dev reads flags only, and ignores these variables: HOLDFAST_CONFIG, HOLDFAST_LOCAL_SESSIONS, " +

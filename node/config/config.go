@@ -34,9 +34,10 @@ type Config struct {
 	// ZooKeeper is about the clients of Listen.ZooKeeper.
 	ZooKeeper ZooKeeper
 
-	// ShutdownTimeout bounds an orderly stop, after the node was drained.
-	ShutdownTimeout time.Duration
-	Log             Log
+	Log Log
+
+	// Tuning has no settings.
+	Tuning Tuning
 }
 
 // Listen are the addresses that a node listens on, each HOST:PORT. An empty host means every interface. ZooKeeper is
@@ -51,10 +52,9 @@ type Log struct {
 	Tracing Tracing
 }
 
-// Default returns the defaults. Node, DataDir and Peers have none. The settings that are derived from others are 0
-// until [Config.Complete].
+// Default returns the defaults. Node, DataDir and Peers have none.
 func Default() Config {
-	var c Config
+	c := Config{Tuning: DefaultTuning()}
 	for _, s := range settings() {
 		if s.def == "" {
 			continue
@@ -66,12 +66,12 @@ func Default() Config {
 	return c
 }
 
-// Complete returns c with the settings that are derived from others filled in where they are 0. Its error names all
+// Complete returns c with the settings of TLS and authentication filled in that nobody gave. Its error names all
 // problems of c at once: it joins one [SettingError] for each problem.
 func (c Config) Complete() (Config, error) { return c.complete(provenance{}) }
 
 func (c Config) complete(from provenance) (Config, error) {
-	c.Sessions, c.Raft, c.TLS = c.Sessions.derive(), c.Raft.derive(), c.TLS.withDefaults()
+	c.TLS = c.TLS.withDefaults()
 	if err := check(c, from); err != nil {
 		return Config{}, err
 	}
@@ -91,8 +91,8 @@ func (c Config) Self() (Peer, bool) {
 	return Peer{}, false
 }
 
-// leastForAnElection is the least time that nodes get to elect another leader, once they noticed the loss (N1).
-const leastForAnElection = 2 * time.Second
+// forAnElection is the time that nodes get to elect another leader, once they noticed the loss (N1).
+const forAnElection = 2 * time.Second
 
 // ReadOnlyAfter returns how long a node must have learnt of no good round before it may be read-only (N1). The time is
 // longer than an election usually takes among nodes that reach each other:
@@ -103,7 +103,7 @@ const leastForAnElection = 2 * time.Second
 //
 // It is no upper bound: votes may split, and each split costs an election timeout.
 func (c Config) ReadOnlyAfter() time.Duration {
-	return 3*c.Sessions.HeartbeatInterval + 2*c.Raft.HeartbeatTimeout + max(c.Sessions.Tick, leastForAnElection)
+	return 3*c.Sessions.HeartbeatInterval + 2*c.Raft.HeartbeatTimeout + forAnElection
 }
 
 // Warnings returns a sentence for each setting that is allowed but probably a mistake.

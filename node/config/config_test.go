@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -53,28 +52,34 @@ func load(t *testing.T, file string, environ []string, args ...string) (Config, 
 	return Load(flags, environ)
 }
 
-func TestCompleteDerives(t *testing.T) {
+// Raft's three times of elections are one setting, and what is not longer than a session lives is bounded by the
+// shortest timeout.
+func TestWhatFollowsFromSettings(t *testing.T) {
 	c := validConfig(t)
-	c.Sessions.Tick = 4 * time.Second
+	if l, e := c.Sessions.LaggingWait(), c.Sessions.ExpiryInterval(); l != time.Second || e != 250*time.Millisecond {
+		t.Errorf("by default a node waits %v to catch up, and buckets have %v", l, e)
+	}
 	c.Raft.HeartbeatTimeout = 900 * time.Millisecond
-	got, err := c.Complete()
+	c.Sessions.HeartbeatInterval, c.Sessions.MinTimeout = 20*time.Millisecond, 200*time.Millisecond
+	c, err := c.Complete()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := c
-	want.Sessions.HeartbeatInterval, want.Sessions.MinTimeout, want.Sessions.MaxTimeout = time.Second, 8*time.Second,
-		80*time.Second
-	want.Raft.LeaseTimeout = 900 * time.Millisecond
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v\nwant %+v", got, want)
+	r := c.RaftConfig()
+	for _, got := range []time.Duration{r.HeartbeatTimeout, r.ElectionTimeout, r.LeaderLeaseTimeout} {
+		if got != c.Raft.HeartbeatTimeout {
+			t.Errorf("Raft has a timeout of %v, want %v", got, c.Raft.HeartbeatTimeout)
+		}
 	}
-	if got, want := got.Sessions.Limits(), (session.Limits{Min: 8 * time.Second, Max: 80 * time.Second}); got != want {
-		t.Errorf("limits: got %v, want %v", got, want)
+	if l, e := c.Sessions.LaggingWait(), c.Sessions.ExpiryInterval(); l != c.Sessions.MinTimeout ||
+		e != c.Sessions.MinTimeout {
+		t.Errorf("with the least timeout of %v, a node waits %v to catch up, and buckets have %v", c.Sessions.MinTimeout,
+			l, e)
 	}
 }
 
 func TestLoadPrecedence(t *testing.T) {
-	file := "node: 1\ndata_dir: file\ncluster_id: file\npeers: " + threePeers + "\ntick: 3s\n"
+	file := "node: 1\ndata_dir: file\ncluster_id: file\npeers: " + threePeers + "\nmin_timeout: 3s\n"
 	got, err := load(
 		t, file, []string{"HOLDFAST_DATA_DIR=env", "HOLDFAST_CLUSTER_ID=env", "HOLDFAST_LOG_LEVEL=", "PATH=/bin"},
 		"--cluster-id=flag",
@@ -82,10 +87,10 @@ func TestLoadPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.ClusterID != "flag" || got.DataDir != "env" || got.Sessions.Tick != 3*time.Second ||
+	if got.ClusterID != "flag" || got.DataDir != "env" || got.Sessions.MinTimeout != 3*time.Second ||
 		got.Log.Level != "info" {
 		t.Errorf("got %q from flag, %q from environment, %s from file, %q from defaults", got.ClusterID, got.DataDir,
-			got.Sessions.Tick, got.Log.Level)
+			got.Sessions.MinTimeout, got.Log.Level)
 	}
 }
 
@@ -95,20 +100,14 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"node": "2", "cluster_id": "c", "data_dir": "d", "peers": "1=a:1:2@c:3,2=b:4:5@d:6", "join": "on",
 		"client_listen": ":1", "raft_listen": ":2", "peer_listen": ":3", "http_listen": ":4",
 		"zk_listen": ":5", "zk_words": "ruok,srvr",
-		"tick": "3s", "heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s",
-		"expiry_interval": "50ms",
-		"max_sessions":    "18", "max_state_bytes": "67108865",
-		"raft_heartbeat_timeout": "900ms", "raft_election_timeout": "2s", "raft_lease_timeout": "300ms",
-		"raft_quick_election": "off", "raft_apply_timeout": "3s",
+		"heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s",
+		"max_sessions": "18", "max_state_bytes": "67108865", "raft_heartbeat_timeout": "900ms",
 		"local_sessions": "on", "local_session_upgrade": "off", "read_only": "on",
-		"tree": "off", "feature_level": "2", "max_ephemerals": "19", "max_children": "20", "open_quotas": "on",
+		"tree": "off", "feature_level": "2", "open_quotas": "on",
 		"super_digest":      "root:lK75jTNcA+U9vtVEw5vB51mj/w4=",
 		"stall_limit":       "2s",
-		"snapshot_interval": "1m", "snapshot_threshold": "7", "trailing_logs": "8",
-		"max_message_bytes": "524288", "max_streams_per_connection": "9", "max_connections": "10", "max_streams": "18",
-		"max_sessions_per_connection": "11", "max_requests_per_connection": "12", "max_waiting_bytes": "67108864",
-		"lagging_wait":         "2s",
-		"max_opens_per_second": "13", "max_resumes_per_second": "50001", "max_touches_per_second": "200001",
+		"max_message_bytes": "524288", "max_connections": "10", "max_waiting_bytes": "67108864",
+		"max_opens_per_second": "13", "max_resumes_per_second": "50001",
 		"max_writes_per_second":               "14",
 		"max_arrivals_per_second_per_address": "15", "max_arrivals_per_second_per_principal": "16",
 		"max_connections_per_address": "17", "disk_limit": "80", "memory_limit": "4096",
@@ -116,8 +115,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"node_tls": "require", "client_tls": "prefer", "http_tls": "require",
 		"tls_cert": "c", "tls_key": "k",
 		"tls_ca": "a", "tls_client_ca": "b", "client_auth": "require", "http_auth": "optional", "tls_1_2": "on",
-		"tls_check_interval": "1s",
-		"drain_timeout":      "3s", "shutdown_timeout": "4s", "log_level": "debug", "log_format": "json",
+		"drain_timeout": "3s", "log_level": "debug", "log_format": "json",
 		"trace_endpoint": "https://otel:4317", "trace_sample_ratio": "0.25", "trace_cacert": "ca.pem",
 	}
 	for _, s := range settings() {
@@ -201,12 +199,6 @@ func TestCompleteRefuses(t *testing.T) {
 		{"same port", func(c *Config) {
 			c.Listen.Raft = "127.0.0.1:7400"
 		}, "raft_listen 127.0.0.1:7400: must not be the port of client_listen :7400"},
-		{"tick", func(c *Config) {
-			c.Sessions.Tick = 0
-			c.Sessions.MinTimeout = 4 * time.Second
-			c.Sessions.MaxTimeout = time.Minute
-			c.Sessions.HeartbeatInterval = time.Second
-		}, "tick 0s: must be 10ms to 1h"},
 		{"heartbeat negative", func(c *Config) {
 			c.Sessions.HeartbeatInterval = -1
 		}, "heartbeat_interval -1ns: must be 1ms to 1m"},
@@ -225,32 +217,13 @@ func TestCompleteRefuses(t *testing.T) {
 		}, "max_timeout 40.000000001s: must be whole milliseconds"},
 		{"max above all", func(c *Config) {
 			c.Sessions.MaxTimeout = session.MaxTimeout + time.Millisecond
-		}, "max_timeout 24h0m0.001s: must be 10ms to 24h"},
-		{"expiry too fine", func(c *Config) {
-			c.Sessions.ExpiryInterval = 49 * time.Millisecond
-		}, "expiry_interval 49ms: must be 50ms to 1m"},
-		{"expiry too coarse", func(c *Config) {
-			c.Sessions.ExpiryInterval = 5 * time.Second
-		}, "expiry_interval 5s: must be at most min_timeout 4s"},
-		{"lagging wait", func(c *Config) {
-			c.Clients.LaggingWait = 5 * time.Second
-		}, "lagging_wait 5s: must be at most min_timeout 4s"},
-		{"lagging wait too short", func(c *Config) {
-			c.Clients.LaggingWait = 99 * time.Millisecond
-		}, "lagging_wait 99ms: must be 100ms to 1m"},
+		}, "max_timeout 24h0m0.001s: must be 100ms to 24h"},
 		{"stall", func(c *Config) {
 			c.Raft.StallLimit = 999 * time.Millisecond
 		}, "stall_limit 999ms: must be at least raft_heartbeat_timeout 1s"},
-		{"lease", func(c *Config) {
-			c.Raft.LeaseTimeout = 1001 * time.Millisecond
-		}, "raft_lease_timeout 1.001s: must be at most raft_heartbeat_timeout 1s"},
-		{"election", func(c *Config) {
-			c.Raft.ElectionTimeout = 999 * time.Millisecond
-		}, "raft_election_timeout 999ms: must be at least raft_heartbeat_timeout 1s"},
 		{"message", func(c *Config) {
 			c.Clients.MaxMessageBytes = 1
 		}, "max_message_bytes 1: must be 524288 to 67108864"},
-		{"trailing logs", func(c *Config) { c.Raft.TrailingLogs = 0 }, "trailing_logs 0: must be 1 to 1099511627776"},
 		{"opens above resumes", func(c *Config) {
 			c.Gate.MaxResumesPerSecond = 49_999
 		}, "max_opens_per_second 50000: must be at most max_resumes_per_second 49999, where 0 (no limit) is the largest " +
@@ -259,17 +232,12 @@ func TestCompleteRefuses(t *testing.T) {
 			c.Gate.MaxOpensPerSecond = 0
 		}, "max_opens_per_second 0: must be at most max_resumes_per_second 200000, where 0 (no limit) is the largest " +
 			"value: sessions that exist come before new ones"},
-		{"resumes above touches", func(c *Config) {
-			c.Gate.MaxTouchesPerSecond = 199_999
-		}, "max_resumes_per_second 200000: must be at most max_touches_per_second 199999, where 0 (no limit) is the " +
-			"largest value: sessions that are kept alive come before those that come back"},
 		{"opens negative", func(c *Config) {
 			c.Gate.MaxOpensPerSecond = -1
 		}, "max_opens_per_second -1: must be 0 to 10000000"},
 		{"connections of an address", func(c *Config) {
 			c.Gate.MaxConnectionsPerAddress = -1
 		}, "max_connections_per_address -1: must be 0 to 10000000"},
-		{"shutdown", func(c *Config) { c.ShutdownTimeout = 0 }, "shutdown_timeout 0s: must be 10ms to 1h"},
 		{"level", func(c *Config) {
 			c.Log.Level = "loud"
 		}, "log_level loud: must be trace, debug, info, warn, error or off"},
@@ -294,8 +262,8 @@ func TestCompleteRefuses(t *testing.T) {
 func TestCompleteAllowsBounds(t *testing.T) {
 	c := validConfig(t)
 	c.Node, c.Peers[0].Node = 254, 254
-	c.Sessions.ExpiryInterval, c.Sessions.MaxTimeout = 50*time.Millisecond, session.MaxTimeout
-	c.Raft.LeaseTimeout, c.Raft.ElectionTimeout = c.Raft.HeartbeatTimeout, c.Raft.HeartbeatTimeout
+	c.Sessions.MaxTimeout = session.MaxTimeout
+	c.Raft.StallLimit = c.Raft.HeartbeatTimeout
 	c.Sessions.HeartbeatInterval, c.Sessions.MinTimeout = time.Second, 3*time.Second+time.Millisecond
 	c.Listen.Client, c.Listen.Raft = "127.0.0.1:7400", "127.0.0.2:7400"
 	if _, err := c.Complete(); err != nil {
@@ -305,16 +273,16 @@ func TestCompleteAllowsBounds(t *testing.T) {
 
 // Problems of all sources come together, each with its origin, and a value that cannot be read causes no second one.
 func TestLoadNamesAllProblemsAtOnce(t *testing.T) {
-	file := "nodes: 1\ntick: 2\nmin_timeout: 50s\nlog_level: loud\nlog_level: info\ncluster_id:\n"
+	file := "nodes: 1\nstall_limit: 2\nmin_timeout: 50s\nlog_level: loud\nlog_level: info\ncluster_id:\n"
 	_, err := load(
 		t, file, []string{
 			"HOLDFAST_MAX_TIMEOUT=30s", "HOLDFAST_TIMEOUT=1s", "HOLDFAST_ENDPOINTS=a:1",
 			"HOLDFAST_NODE=300",
-		}, "--raft-lease-timeout=2s",
+		}, "--max-opens-per-second=300000",
 	)
 	want := strings.Join([]string{
 		"nodes (file node.yaml, line 1): is not a setting: see node run --help",
-		`tick "2" (file node.yaml, line 2): must be a duration with a unit, such as 500ms, 2s or 1m`,
+		`stall_limit "2" (file node.yaml, line 2): must be a duration with a unit, such as 500ms, 2s or 1m`,
 		"log_level (file node.yaml, line 5): is set twice",
 		"cluster_id (file node.yaml, line 6): must be a single value",
 		`node "300" (environment HOLDFAST_NODE): must be a whole number, 1 to 254`,
@@ -323,7 +291,8 @@ func TestLoadNamesAllProblemsAtOnce(t *testing.T) {
 		"peers (not set, flag --peers): must be 1 to 254 nodes, such as 1=n1,2=n2,3=n3: see docs/configuration.md#peers",
 		"log_level loud (file node.yaml, line 4): must be trace, debug, info, warn, error or off",
 		"min_timeout 50s (file node.yaml, line 3): must be at most max_timeout 30s (environment HOLDFAST_MAX_TIMEOUT)",
-		"raft_lease_timeout 2s (flag --raft-lease-timeout): must be at most raft_heartbeat_timeout 1s (default)",
+		"max_opens_per_second 300000 (flag --max-opens-per-second): must be at most max_resumes_per_second 200000 " +
+			"(default), where 0 (no limit) is the largest value: sessions that exist come before new ones",
 	}, "\n")
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
@@ -343,12 +312,11 @@ func TestWarnings(t *testing.T) {
 
 // Budgets may be equal, and off: from the least important on, never only from the most important.
 func TestBudgetsThatGoTogether(t *testing.T) {
-	for _, budgets := range [][3]int{{0, 0, 0}, {5, 0, 0}, {5, 5, 0}, {5, 5, 5}, {1, 2, 3}} {
+	for _, budgets := range [][2]int{{0, 0}, {5, 0}, {5, 5}, {1, 2}} {
 		c := validConfig(t)
-		c.Gate.MaxOpensPerSecond, c.Gate.MaxResumesPerSecond, c.Gate.MaxTouchesPerSecond = budgets[0], budgets[1],
-			budgets[2]
+		c.Gate.MaxOpensPerSecond, c.Gate.MaxResumesPerSecond = budgets[0], budgets[1]
 		if _, err := c.Complete(); err != nil {
-			t.Errorf("opens, resumes, touches %v: %v", budgets, err)
+			t.Errorf("opens, resumes %v: %v", budgets, err)
 		}
 	}
 }
@@ -400,12 +368,11 @@ func TestN1ReadOnlyAfter(t *testing.T) {
 			c.Sessions.HeartbeatInterval = 700 * time.Millisecond
 		}, 6100 * time.Millisecond},
 		"Raft's heartbeat timeout": {func(c *Config) {
-			c.Raft.HeartbeatTimeout, c.Raft.ElectionTimeout = 3*time.Second, 3*time.Second
+			c.Raft.HeartbeatTimeout = 3 * time.Second
 		}, 9500 * time.Millisecond},
-		"a short tick": {func(c *Config) {
-			c.Sessions.Tick, c.Sessions.HeartbeatInterval = time.Second, 250*time.Millisecond
+		"a shorter heartbeat interval": {func(c *Config) {
+			c.Sessions.HeartbeatInterval = 250 * time.Millisecond
 		}, 4750 * time.Millisecond},
-		"a long tick": {func(c *Config) { c.Sessions.Tick = 10 * time.Second }, 19500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := validConfig(t)

@@ -2,8 +2,8 @@ package config
 
 // Gate are the budgets of what clients ask of this node. 0 is no limit.
 type Gate struct {
-	// MaxOpensPerSecond, MaxResumesPerSecond, MaxTouchesPerSecond and MaxWritesPerSecond are budgets of the whole node.
-	MaxOpensPerSecond, MaxResumesPerSecond, MaxTouchesPerSecond, MaxWritesPerSecond int
+	// MaxOpensPerSecond, MaxResumesPerSecond and MaxWritesPerSecond are budgets of the whole node.
+	MaxOpensPerSecond, MaxResumesPerSecond, MaxWritesPerSecond int
 	// MaxArrivalsPerSecondPerAddress and MaxArrivalsPerSecondPerPrincipal are budgets for the opens and resumes
 	// together of one address, or of one client.
 	MaxArrivalsPerSecondPerAddress, MaxArrivalsPerSecondPerPrincipal int
@@ -39,11 +39,7 @@ func gateSettings() []setting {
 		number("max_resumes_per_second", "200000", budget,
 			func(c *Config) *int { return &c.Gate.MaxResumesPerSecond }).
 			helps("resumes that this node accepts in a second; it tells refused clients when to come back; 0 is no " +
-				"limit; at most max_touches_per_second"),
-		number("max_touches_per_second", "1000000", budget,
-			func(c *Config) *int { return &c.Gate.MaxTouchesPerSecond }).
-			helps("touches that this node accepts in a second: messages on streams, and tokens of TouchSessions; 0 is " +
-				"no limit"),
+				"limit"),
 		number("max_writes_per_second", "200000", budget,
 			func(c *Config) *int { return &c.Gate.MaxWritesPerSecond }).
 			helps("writes of the tree that this node accepts in a second, in calls and on streams; it tells refused clients " +
@@ -75,17 +71,12 @@ func roomSettings() []setting {
 	}
 }
 
-// gate checks the order of the budgets: touches come before resumes, and resumes before opens.
+// gate checks the order of the budgets: resumes come before opens.
 func (k *checker) gate() {
 	above := func(a, b int) bool { return b != 0 && (a == 0 || a > b) }
 	if g := k.c.Gate; above(g.MaxOpensPerSecond, g.MaxResumesPerSecond) {
 		k.clash("must be at most "+k.other("max_resumes_per_second")+
 			", where 0 (no limit) is the largest value: sessions that exist come before new ones",
 			"max_opens_per_second", "max_resumes_per_second")
-	}
-	if g := k.c.Gate; above(g.MaxResumesPerSecond, g.MaxTouchesPerSecond) {
-		k.clash("must be at most "+k.other("max_touches_per_second")+
-			", where 0 (no limit) is the largest value: sessions that are kept alive come before those that come back",
-			"max_resumes_per_second", "max_touches_per_second")
 	}
 }

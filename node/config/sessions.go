@@ -8,14 +8,10 @@ import (
 
 // Sessions are the settings of sessions: how long they live, and how many there may be.
 type Sessions struct {
-	// Tick is the unit of the defaults of the three settings below. In [Default] those are 0, which means "derive".
-	Tick time.Duration
 	// HeartbeatInterval is the time between two rounds (R1).
 	HeartbeatInterval time.Duration
 	// MinTimeout and MaxTimeout clamp the timeouts of sessions.
 	MinTimeout, MaxTimeout time.Duration
-	// ExpiryInterval is the width of a bucket of the expiry queue.
-	ExpiryInterval time.Duration
 
 	// MaxSessions and MaxStateBytes bound what the cluster keeps (O4): the leader's values count. A node's own values
 	// bound its local sessions.
@@ -26,19 +22,17 @@ type Sessions struct {
 	Local, LocalUpgrade bool
 }
 
-// derive fills in the settings that depend on the tick.
-func (s Sessions) derive() Sessions {
-	if s.HeartbeatInterval == 0 {
-		s.HeartbeatInterval = s.Tick / 4
-	}
-	limits := session.DefaultLimits(s.Tick)
-	if s.MinTimeout == 0 {
-		s.MinTimeout = limits.Min
-	}
-	if s.MaxTimeout == 0 {
-		s.MaxTimeout = limits.Max
-	}
-	return s
+// maxLaggingWait is longer than a healthy follower is behind, and short enough for a client to try another node within
+// the promise of its session.
+const maxLaggingWait = time.Second
+
+// LaggingWait is how long a request waits for this node to catch up with the request's token (M5).
+func (s Sessions) LaggingWait() time.Duration { return min(maxLaggingWait, s.MinTimeout) }
+
+// ExpiryInterval is the width of a bucket of the expiry queue: a session ends at most this much later. The rounds and
+// the commit before an end take longer by default, so that finer buckets would cost the leader more for little.
+func (s Sessions) ExpiryInterval() time.Duration {
+	return min(session.DefaultExpiryInterval, s.MinTimeout)
 }
 
 // Capacity returns the bounds of what the cluster keeps.
@@ -51,24 +45,24 @@ func (s Sessions) Limits() session.Limits {
 	return session.Limits{Min: s.MinTimeout, Max: s.MaxTimeout}
 }
 
+// minTimeout is the least of all timeouts. A follower applies an open a moment after the leader has answered it, or a
+// commit timeout later when the leader's notice is lost: a node that waited for less than several of them would refuse
+// opens that were done.
+const minTimeout = 10 * minCommitTimeout
+
 func sessionSettings() []setting {
+	limits := session.DefaultLimits()
 	return []setting{
-		duration("tick", "2s", span[time.Duration]{10 * time.Millisecond, time.Hour},
-			func(c *Config) *time.Duration { return &c.Sessions.Tick }).
-			helps("unit of the defaults of heartbeat_interval, min_timeout and max_timeout"),
-		duration("heartbeat_interval", "", span[time.Duration]{session.MinInterval, session.MaxInterval},
-			func(c *Config) *time.Duration { return &c.Sessions.HeartbeatInterval }).from("tick/4").
+		duration("heartbeat_interval", "500ms", span[time.Duration]{session.MinInterval, session.MaxInterval},
+			func(c *Config) *time.Duration { return &c.Sessions.HeartbeatInterval }).
 			helps("time between two heartbeat rounds of the leader; keep it above the round trip between nodes; " +
 				"3 intervals must be below min_timeout"),
-		duration("min_timeout", "", span[time.Duration]{10 * time.Millisecond, session.MaxTimeout},
-			func(c *Config) *time.Duration { return &c.Sessions.MinTimeout }).from("2 ticks").
+		duration("min_timeout", session.FormatDuration(limits.Min), span[time.Duration]{minTimeout, session.MaxTimeout},
+			func(c *Config) *time.Duration { return &c.Sessions.MinTimeout }).
 			helps("smallest timeout of a session, in whole milliseconds; shorter timeouts are raised to it"),
-		duration("max_timeout", "", span[time.Duration]{10 * time.Millisecond, session.MaxTimeout},
-			func(c *Config) *time.Duration { return &c.Sessions.MaxTimeout }).from("20 ticks").
+		duration("max_timeout", session.FormatDuration(limits.Max), span[time.Duration]{minTimeout, session.MaxTimeout},
+			func(c *Config) *time.Duration { return &c.Sessions.MaxTimeout }).
 			helps("largest timeout of a session, in whole milliseconds; longer timeouts are lowered to it"),
-		duration("expiry_interval", "250ms", span[time.Duration]{50 * time.Millisecond, time.Minute},
-			func(c *Config) *time.Duration { return &c.Sessions.ExpiryInterval }).
-			helps("width of a bucket of the expiry queue: a session ends at most this much later; at most min_timeout"),
 		number("max_sessions", "2000000", span[uint64]{1, session.MaxCapacitySessions},
 			func(c *Config) *uint64 { return &c.Sessions.MaxSessions }).
 			helps("replicated sessions of the cluster, and besides as many local sessions of each node; further opens " +
@@ -117,11 +111,5 @@ func (k *checker) sessions() {
 	}
 	if s.MaxTimeout%time.Millisecond != 0 {
 		k.clash("must be whole milliseconds", "max_timeout")
-	}
-	if s.ExpiryInterval > s.MinTimeout {
-		k.clash("must be at most "+k.other("min_timeout"), "expiry_interval", "min_timeout")
-	}
-	if k.c.Clients.LaggingWait > s.MinTimeout {
-		k.clash("must be at most "+k.other("min_timeout"), "lagging_wait", "min_timeout")
 	}
 }

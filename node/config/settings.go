@@ -77,13 +77,10 @@ func listenSettings() []setting {
 
 func otherSettings() []setting {
 	return []setting{
-		duration("shutdown_timeout", "10s", span[time.Duration]{10 * time.Millisecond, time.Hour},
-			func(c *Config) *time.Duration { return &c.ShutdownTimeout }).
-			helps("most time that an orderly stop takes, after drain_timeout"),
 		duration("drain_timeout", "10s", span[time.Duration]{0, time.Hour},
 			func(c *Config) *time.Duration { return &c.Clients.DrainTimeout }).
 			helps("how long a node that is drained waits for its clients to go before it ends their connections; a stop " +
-				"drains the node first"),
+				"drains the node first, and takes at most 10 s more"),
 		choice("log_level", "info", []string{"trace", "debug", "info", "warn", "error", "off"},
 			func(c *Config) *string { return &c.Log.Level }).
 			helps("least severe log lines that are written; those about what operators do are left out only when it is off"),

@@ -2,7 +2,6 @@ package config
 
 import (
 	"slices"
-	"time"
 
 	"holdfast/transport/secure"
 )
@@ -18,8 +17,6 @@ type TLS struct {
 	ClientAuth, HTTPAuth secure.Auth
 	// Old lets clients and HTTP speak TLS 1.2.
 	Old bool
-	// CheckInterval is how often the node looks whether its files have changed.
-	CheckInterval time.Duration
 }
 
 // On reports whether any port speaks TLS.
@@ -42,9 +39,6 @@ func (t TLS) withDefaults() TLS {
 	}
 	if t.HTTPAuth == "" {
 		t.HTTPAuth = secure.AuthNone
-	}
-	if t.CheckInterval == 0 {
-		t.CheckInterval = 10 * time.Second
 	}
 	return t
 }
@@ -86,9 +80,6 @@ func tlsSettings() []setting {
 			helps("the same for callers of the HTTP port"),
 		toggle("tls_1_2", off, func(c *Config) *bool { return &c.TLS.Old }).
 			helps("whether clients and callers of the HTTP port may speak TLS 1.2; nodes speak 1.3"),
-		duration("tls_check_interval", "10s", span[time.Duration]{100 * time.Millisecond, time.Hour},
-			func(c *Config) *time.Duration { return &c.TLS.CheckInterval }).
-			helps("how often the node looks whether the files of TLS have changed"),
 	}
 }
 

@@ -16,9 +16,8 @@ type Tree struct {
 	// FeatureLevel is the feature level to which this node raises the cluster while it leads, by the operator's word; 0
 	// leaves it at the level that the founders had, or that Raise says.
 	FeatureLevel int
-	// MaxEphemerals, MaxChildren and OpenQuotas are those of [Tree.Limits].
-	MaxEphemerals, MaxChildren int
-	OpenQuotas                 bool
+	// OpenQuotas lets everybody write quotas whom the access lists allow it.
+	OpenQuotas bool
 	// Super is the digest, NAME:HASH, of the client that no access list holds back (P1 of the tree); "" for none.
 	Super string
 }
@@ -37,7 +36,9 @@ const (
 
 // Limits returns the bounds of the tree that this node has the replicas share while it leads (W8).
 func (t Tree) Limits() tree.Limits {
-	return tree.Limits{Ephemerals: t.MaxEphemerals, Children: t.MaxChildren, OpenQuotas: t.OpenQuotas}
+	limits := tree.DefaultLimits()
+	limits.OpenQuotas = t.OpenQuotas
+	return limits
 }
 
 // Level returns the feature level to which this node raises the cluster while it leads, 0 for none. founded is the
@@ -83,12 +84,6 @@ func treeSettings() []setting {
 			helps("the feature level to which this node, while it leads, raises the cluster once every member can have it: " +
 				"the operator's word after an upgrade; 0: the level that all founders had; a level never falls, and releases " +
 				"without it cannot come back; without effect while tree is off"),
-		number("max_ephemerals", "100000", span[int]{1, tree.MostEphemerals},
-			func(c *Config) *int { return &c.Tree.MaxEphemerals }).
-			helps("ephemeral entries of one session; further ones are refused; the leader's value counts"),
-		number("max_children", "10000000", span[int]{1, tree.MostChildren},
-			func(c *Config) *int { return &c.Tree.MaxChildren }).
-			helps("entries just below one; further ones are refused; the leader's value counts"),
 		toggle("open_quotas", off, func(c *Config) *bool { return &c.Tree.OpenQuotas }).
 			helps("whether everybody may write quotas whom the access lists allow it, not super alone; the leader's " +
 				"value counts"),

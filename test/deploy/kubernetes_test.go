@@ -113,7 +113,7 @@ func TestManifests(t *testing.T) {
 		t.Error("/healthz must not end a node that waits for the others")
 	}
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace == nil || *grace <= 10 {
-		t.Error("the node needs its shutdown_timeout of 10 s to hand leadership on")
+		t.Error("the node needs 10 s to stop, after it was drained")
 	}
 	if s := node.SecurityContext; !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation ||
 		!slices.Contains(s.Capabilities.Drop, "ALL") || !*pod.Spec.SecurityContext.RunAsNonRoot {

@@ -3,6 +3,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,8 +42,8 @@ type cluster struct {
 	t     *testing.T
 	nodes []*server
 	peers string
-	// flags are those of [setup].
-	flags []string
+	// node is that of [setup].
+	node string
 	// images holds copies of the disks after the last power cut.
 	images string
 	// asker is a client for status requests, never for sessions.
@@ -63,8 +64,8 @@ type server struct {
 
 // setup says how the nodes of a cluster differ from those of most tests.
 type setup struct {
-	// flags come after those of all nodes, and so in the place of them.
-	flags []string
+	// node is the program of the nodes, that of frequent snapshots if it is empty.
+	node string
 	// disk, if set, is called with a node's disk before the node starts.
 	disk func(d *device)
 }
@@ -78,7 +79,7 @@ func newCluster(t *testing.T) *cluster {
 // newClusterWith is newCluster with nodes of a setup.
 func newClusterWith(t *testing.T, with setup) *cluster {
 	t.Helper()
-	c := &cluster{t: t, images: t.TempDir(), flags: with.flags}
+	c := &cluster{t: t, images: t.TempDir(), node: cmp.Or(with.node, build(t).snapshots)}
 	at := loopback.Free(t, 12)
 	address := func() string {
 		a := at[0]
@@ -129,16 +130,13 @@ func (c *cluster) hasTree() (bool, string) {
 // start starts a node's process.
 func (c *cluster) start(s *server) {
 	c.t.Helper()
-	flags := append([]string{
+	s.cmd = exec.Command(c.node,
 		"run", "--node", fmt.Sprint(s.number), "--cluster-id", "disk",
 		"--data-dir", filepath.Join(s.disk.dir, "data"), "--peers", c.peers,
 		"--client-listen", s.clients, "--raft-listen", s.raft, "--peer-listen", s.peer, "--http-listen", s.web,
-		"--max-timeout", "2h", "--heartbeat-interval", "200ms", "--shutdown-timeout", "5s",
-		"--raft-heartbeat-timeout", "400ms", "--raft-election-timeout", "400ms", "--raft-lease-timeout", "300ms",
-		// Snapshot and truncate the log all the time.
-		"--snapshot-threshold", "40", "--snapshot-interval", "300ms", "--trailing-logs", "20",
-	}, c.flags...)
-	s.cmd = exec.Command(build(c.t).node, flags...)
+		"--max-timeout", "2h", "--heartbeat-interval", "200ms",
+		"--raft-heartbeat-timeout", "400ms",
+	)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	timeout.Check(c.t, start(s.cmd))
 	cmd, exited := s.cmd, make(chan struct{})

@@ -16,14 +16,16 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/test/altered"
 	"holdfast/test/timeout"
 )
 
 // commandTimeout bounds every command.
 const commandTimeout = 2 * time.Minute
 
-// programs are the binaries under test, built once.
-type programs struct{ dir, node, faultd string }
+// programs are the binaries under test, built once. snapshots is a node that makes snapshots, and cuts its log, all the
+// time.
+type programs struct{ dir, node, snapshots, faultd string }
 
 var built struct {
 	sync.Mutex
@@ -65,7 +67,12 @@ func build(t *testing.T) programs {
 		os.RemoveAll(dir)
 		t.Fatalf("%v: %s", err, out)
 	}
-	built.programs = programs{dir, filepath.Join(dir, "node"), filepath.Join(dir, "faultd")}
+	snapshots, err := altered.Node(ctx, dir, "../..", altered.Snapshots("300 * time.Millisecond", 40, 20))
+	if err != nil {
+		os.RemoveAll(dir)
+		t.Fatal(err)
+	}
+	built.programs = programs{dir, filepath.Join(dir, "node"), snapshots, filepath.Join(dir, "faultd")}
 	return built.programs
 }
 

@@ -55,8 +55,7 @@ func (s *server) used(t *testing.T) float64 {
 func TestSmallDisk(t *testing.T) {
 	c := newClusterWith(t, setup{
 		disk: small(t),
-		// The log alone fills the disk.
-		flags: []string{"--snapshot-threshold", "1000000", "--snapshot-interval", "1h"},
+		node: build(t).node, // the log alone fills the disk before a snapshot is due
 	})
 	for _, s := range c.nodes {
 		timeout.Check(t, os.WriteFile(filepath.Join(s.disk.dir, "data", "ballast"), make([]byte, ballast), 0o600))

@@ -8,11 +8,9 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	logv1 "holdfast/proto/holdfast/log/v1"
-
+	"holdfast/test/altered"
 	"holdfast/test/timeout"
 )
 
@@ -83,26 +81,12 @@ func clusterKey(t *testing.T, state []byte) string {
 	return string(key)
 }
 
-// altered builds a node program in one of whose files a text is replaced.
-func (k *keeper) altered(file, text, by string) string {
+// altered builds a node program with changes.
+func (k *keeper) altered(changes ...altered.Change) string {
 	k.t.Helper()
-	root, err := filepath.Abs("../..")
+	program, err := altered.Node(k.t.Context(), k.t.TempDir(), "../..", changes)
 	timeout.Check(k.t, err)
-	to, path := k.t.TempDir(), filepath.Join(root, file)
-	source, err := os.ReadFile(path)
-	if err != nil || strings.Count(string(source), text) != 1 {
-		k.t.Fatalf("%s has %q %d times, %v; want once", file, text, strings.Count(string(source), text), err)
-	}
-	changed, overlay := filepath.Join(to, "changed.go"), filepath.Join(to, "overlay.json")
-	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	timeout.Check(k.t, err)
-	for name, content := range map[string]string{
-		changed: strings.Replace(string(source), text, by, 1), overlay: string(replaced),
-	} {
-		timeout.Check(k.t, os.WriteFile(name, []byte(content), 0o600))
-	}
-	must(k.t, "go", "build", "-C", root, "-overlay", overlay, "-o", to+string(filepath.Separator), "./cmd/node")
-	return filepath.Join(to, "node")
+	return program
 }
 
 // title returns the words with which a process was started, as other users of the machine see them.

@@ -66,7 +66,7 @@ func (p *processes) at(n, which int) string { return fmt.Sprintf("127.0.0.1:%d",
 // data returns node n's data directory.
 func (p *processes) data(n int) string { return filepath.Join(p.dir, service(n)) }
 
-// start starts node n. Snapshots are frequent, and logs short, so that nodes read snapshots.
+// start starts node n.
 func (p *processes) start(n int, flags ...string) {
 	p.c.t.Helper()
 	p.startProgram(n, nodeProgram, flags...)
@@ -84,7 +84,6 @@ func (p *processes) startProgram(n int, program string, flags ...string) {
 	one.cmd = exec.Command(program, append([]string{
 		"run", "--node", fmt.Sprint(n), "--peers", p.peers, "--data-dir", p.data(n), "--client-listen", p.at(n, 0),
 		"--raft-listen", p.at(n, 1), "--peer-listen", p.at(n, 2), "--http-listen", p.at(n, 3),
-		"--snapshot-interval", "500ms", "--snapshot-threshold", "20", "--trailing-logs", "10",
 	}, flags...)...)
 	one.cmd.Stdout, one.cmd.Stderr = log, log
 	one.cmd.Env = append(os.Environ(), p.env...)

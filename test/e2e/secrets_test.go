@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"holdfast/test/altered"
 	"holdfast/test/timeout"
 )
 
@@ -25,11 +26,13 @@ import (
 func TestNoSecretOfAProcess(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
-	k.start(nodeProgram)
+	k.start(k.altered(altered.Snapshots("500 * time.Millisecond", 20, 10)...))
 	k.looks()
 	k.snapshots()
 	k.quit()
-	k.start(k.altered("fsm/commands.go", "case session.FreezeExpiry, session.ThawExpiry,", "case session.FreezeExpiry,"))
+	k.start(k.altered(altered.Change{
+		File: "fsm/commands.go", Text: "case session.FreezeExpiry, session.ThawExpiry,", By: "case session.FreezeExpiry,",
+	}))
 	k.say("cluster", "freeze", "--for", "1m", "--why", "secrets")
 	k.shown["the log of a panic"] = k.panics("session.ThawExpiry was decoded and cannot be applied", "cluster", "thaw")
 	for _, one := range leaks(k.shown, k.secrets) {
@@ -37,7 +40,9 @@ func TestNoSecretOfAProcess(t *testing.T) {
 	}
 
 	k.finds()
-	k.start(k.altered("fsm/commands.go", "r.First, r.Err = s.claim(c)", `panic(fmt.Sprintf("planted: %x", s.key[:]))`))
+	k.start(k.altered(altered.Change{
+		File: "fsm/commands.go", Text: "r.First, r.Err = s.claim(c)", By: `panic(fmt.Sprintf("planted: %x", s.key[:]))`,
+	}))
 	log := map[string]string{"the log": k.panics("panic: planted: ", "id", "allocate")}
 	if found := leaks(log, k.secrets); len(found) != 1 || found[0] != "the cluster's key is in the log" {
 		t.Errorf("of a panic that shows the cluster's key: %q", found)

@@ -6,7 +6,7 @@
 // A cluster keeps to the clock of its goroutines: in a bubble of [testing/synctest] a run takes virtual time and can be
 // repeated. It reports what went wrong as errors and needs no testing.T.
 //
-//	c := noraft.New(noraft.Config{Voters: 3, Limits: session.DefaultLimits(2 * time.Second)})
+//	c := noraft.New(noraft.Config{Voters: 3, Limits: session.DefaultLimits()})
 //	c.Lead(ctx)
 //	server := c.Serve(ctx, 1) // the session.Service of node 1
 //	c.Follow(ctx, 1, server)

@@ -51,8 +51,7 @@ func bounds(nodes int) check.Bounds {
 		Interval: 500 * time.Millisecond, Quorum: nodes/2 + 1, Serve: settle,
 		Turn: settle + longest + lingers + lastTurns,
 		// N1
-		ReadOnlyAfter: 3*cfg.Sessions.HeartbeatInterval + 2*cfg.Raft.HeartbeatTimeout +
-			max(cfg.Sessions.Tick, 2*time.Second),
+		ReadOnlyAfter: 3*cfg.Sessions.HeartbeatInterval + 2*cfg.Raft.HeartbeatTimeout + 2*time.Second,
 	}
 }
 

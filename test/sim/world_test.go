@@ -190,13 +190,13 @@ func (w *world) config(name, dir string) config.Config {
 	}
 	cfg.ReadOnly = w.readOnly[name]
 	// The network of a killed node is gone, so nothing of its orderly stop gets out. Raft ends after its last dial.
-	cfg.ShutdownTimeout = 5 * time.Second
+	cfg.Tuning.ShutdownTimeout = 5 * time.Second
 	cfg.Sessions.Local = w.locals()
 	cfg.Tree.OpenQuotas = true
 	if w.eager {
-		cfg.Raft.SnapshotInterval, cfg.Raft.SnapshotThreshold, cfg.Raft.TrailingLogs = 5*time.Second, 20, 4
+		cfg.Tuning.SnapshotInterval, cfg.Tuning.SnapshotThreshold, cfg.Tuning.TrailingLogs = 5*time.Second, 20, 4
 		if w.seed%3 == 2 { // the log reaches back to the snapshot before the newest, so a node can do without the newest
-			cfg.Raft.TrailingLogs = 200
+			cfg.Tuning.TrailingLogs = 200
 		}
 	}
 	return cfg

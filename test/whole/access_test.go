@@ -41,7 +41,7 @@ func TestRolesOfCertificates(t *testing.T) {
 		f := files[cfg.Node]
 		cfg.TLS = config.TLS{
 			Nodes: secure.Require, Clients: secure.Require, ClientAuth: secure.AuthOptional,
-			Cert: f.Cert, Key: f.Key, CA: f.CA, CheckInterval: time.Second,
+			Cert: f.Cert, Key: f.Key, CA: f.CA,
 		}
 		cfg.Auth = config.Auth{Mode: guard.Both, File: file}
 	}}, func(c *whole.Cluster) {

@@ -32,7 +32,7 @@ func TestClientsOverTLS(t *testing.T) {
 		f := files[cfg.Node]
 		cfg.TLS = config.TLS{
 			Nodes: secure.Require, Clients: secure.Require, ClientAuth: secure.AuthRequire,
-			Cert: f.Cert, Key: f.Key, CA: f.CA, ClientCA: clientCA, CheckInterval: time.Second,
+			Cert: f.Cert, Key: f.Key, CA: f.CA, ClientCA: clientCA,
 		}
 	}}, func(c *whole.Cluster) {
 		t := c.T // the bubble's

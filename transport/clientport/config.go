@@ -71,21 +71,31 @@ type Operators struct {
 
 // StreamLimits bound what one Connect stream makes the node hold. The zero value of a field is its default.
 type StreamLimits struct {
-	// Sessions is the number of sessions that the stream serves; default 100,000.
+	// Sessions is the number of sessions that the stream serves; default 100,000. A client with more opens another
+	// connection, so that no single goroutine reads and writes for all.
 	Sessions int
-	// Requests is the number of opens, resumes, upgrades and closes under way; default 1,024.
+	// Requests is the number of opens, resumes, upgrades and closes under way; default 1,024. A client that sends more
+	// ahead only makes them wait at the node.
 	Requests int
 	// Outgoing is the number of messages that wait for a client that does not read; default 4,096, or twice Requests if
 	// that is more: the node may answer all requests at once. One more ends the stream with RESOURCE_EXHAUSTED.
 	Outgoing int
 }
 
+const (
+	// callsPerConnection leaves room beside the one Connect stream of the SDK for its reads and single calls.
+	callsPerConnection = 64
+	// leastCalls are allowed on all connections together, however few those may be. Otherwise the default is a quarter
+	// above the limit of connections: a client has one stream for its sessions, and few have calls beside it.
+	leastCalls = 1000
+)
+
 func (c Config) withDefaults() Config {
 	c.Logger = cmp.Or(c.Logger, hclog.NewNullLogger())
 	c.Limits.MessageBytes = cmp.Or(c.Limits.MessageBytes, wire.DefaultMessageBytes)
-	c.Limits.StreamsPerConnection = cmp.Or(c.Limits.StreamsPerConnection, 64)
+	c.Limits.StreamsPerConnection = cmp.Or(c.Limits.StreamsPerConnection, callsPerConnection)
 	c.Limits.Connections = cmp.Or(c.Limits.Connections, 20_000)
-	c.Limits.Calls = cmp.Or(c.Limits.Calls, 25_000)
+	c.Limits.Calls = cmp.Or(c.Limits.Calls, max(leastCalls, c.Limits.Connections+c.Limits.Connections/4))
 	c.Limits.WaitingBytes = cmp.Or(c.Limits.WaitingBytes, 256<<20)
 	c.Stream.Sessions = cmp.Or(c.Stream.Sessions, 100_000)
 	c.Stream.Requests = cmp.Or(c.Stream.Requests, 1024)
