@@ -342,7 +342,7 @@ func TestHelpIsNarrow(t *testing.T) {
 		"session ls", "session show", "get", "ls", "tree", "create", "set", "rm", "txn", "watch",
 		"acl", "acl get", "acl set", "quota", "quota get", "quota set", "quota rm", "session watch",
 		"cluster", "cluster status", "cluster members", "cluster raise", "cluster add", "cluster promote", "cluster demote",
-		"cluster remove", "cluster transfer", "snapshot", "snapshot save", "snapshot inspect",
+		"cluster remove", "cluster transfer", "snapshot", "snapshot save",
 		"snapshot verify", "ping", "id", "id decode",
 		"id encode", "id new", "id zxid", "id allocate", "completion", "completion bash", "completion fish",
 		"completion powershell", "completion zsh", "help",

@@ -32,8 +32,8 @@ const (
 )
 
 func (c *cli) snapshot() *cobra.Command {
-	return group("snapshot", "Save, inspect and verify backups of the cluster's state",
-		c.snapshotSave(), c.snapshotInspect(), c.snapshotVerify())
+	return group("snapshot", "Save and verify backups of the cluster's state",
+		c.snapshotSave(), c.snapshotVerify())
 }
 
 func (c *cli) snapshotSave() *cobra.Command {
@@ -238,34 +238,19 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (c *cli) snapshotInspect() *cobra.Command {
+func (c *cli) snapshotVerify() *cobra.Command {
 	return &cobra.Command{
-		Use: "inspect FILE", Short: "Show what a backup holds", Args: arg.One("FILE"),
-		Long: `Show what a backup holds: of which cluster and moment it is, and how many sessions and entries. The
-file is read to its end and verified. No data of the tree is shown.`,
+		Use: "verify FILE", Short: "Verify a backup, and show what it holds", Args: arg.One("FILE"),
+		Long: `Read a backup to its end and check everything: the checksums of the file and of every record, that
+every record can be read, that parents, owners and numbers fit together, and the digest of the
+state. Then show of which cluster and moment it is, and how many sessions and entries it holds. No
+data of the tree is shown. The exit code is 0 for a whole backup, and 1 otherwise.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			report, err := verified(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return c.showBackup(args[0], &report)
-		},
-	}
-}
-
-func (c *cli) snapshotVerify() *cobra.Command {
-	return &cobra.Command{
-		Use: "verify FILE", Short: "Verify a backup", Args: arg.One("FILE"),
-		Long: `Read a backup to its end and check everything: the checksums of the file and of every record, that
-every record can be read, that parents, owners and numbers fit together, and the digest of the
-state. The exit code is 0 for a whole backup, and 1 otherwise.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			report, err := verified(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			view := verifiedView{File: args[0], OK: true, SHA256: hex.EncodeToString(report.SHA256[:])}
-			return c.out.print(view, func() string { return args[0] + ": whole, sha256 " + view.SHA256 })
 		},
 	}
 }
@@ -290,13 +275,6 @@ func verified(ctx context.Context, path string) (verify.Report, error) {
 		return verify.Report{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return report, nil
-}
-
-// verifiedView is the result of a verification in JSON.
-type verifiedView struct {
-	File   string `json:"file"`
-	OK     bool   `json:"ok"`
-	SHA256 string `json:"sha256"`
 }
 
 // backupView is what a backup holds in JSON.

@@ -168,7 +168,7 @@ func TestBackupDrill(t *testing.T) {
 	d := newDrill(t, p.c)
 	d.env = append(d.env, "PEERS="+p.peers)
 	held := hold(t, p.c, "first")
-	if out := d.types("backup", ""); !strings.Contains(out, "whole, sha256") {
+	if out := d.types("backup", ""); !strings.Contains(out, "sha256") {
 		t.Errorf("backup:\n%s", out)
 	}
 	for _, n := range p.c.all() {

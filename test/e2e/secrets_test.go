@@ -113,7 +113,7 @@ func (k *keeper) looks() {
 		k.shown[of] = k.say(strings.Fields(of)...)
 		k.shown[of+" -o json"] = k.say(append(strings.Fields(of), "-o", "json")...)
 	}
-	k.shown["the backup's JSON"] = must(k.t, holdfastProgram, "snapshot", "inspect", k.file("backup"), "-o", "json")
+	k.shown["the backup's JSON"] = must(k.t, holdfastProgram, "snapshot", "verify", k.file("backup"), "-o", "json")
 	k.shown["auth token show"] = must(k.t, holdfastProgram, "auth", "token", "show", k.file("auth.yaml"))
 	k.shown["the title of the node"] = title(k.t, k.newest[1].cmd.Process.Pid)
 	ctx, cancel := context.WithCancel(k.t.Context())

@@ -33,7 +33,7 @@ func claims() map[string]claim {
 		"node restore":                       {how: drills + " types it in a block"},
 		"docker cp":                          {how: container + " types it in a block"},
 		"holdfast cert":                      {how: processes + " types it in a block"},
-		"holdfast snapshot inspect":          {how: drills + " types it in a block"},
+		"holdfast snapshot verify":           {how: drills + " types it in a block"},
 		"holdfast session why":               {how: processes + " types it with an id"},
 		"node run --join":                    {how: "TestPageOnProcesses starts a node with it"},
 	}
