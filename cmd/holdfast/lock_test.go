@@ -56,7 +56,7 @@ func startUnder(t *testing.T, command, script string, flags ...string) *locking 
 func startWith(t *testing.T, change func(*exec.Cmd), command, script string, flags ...string) *locking {
 	t.Helper()
 	l := &locking{t: t}
-	args := append([]string{command, "--timeout", "1m"}, flags...) // sessions outlive a busy machine
+	args := append([]string{command, "--timeout", "1m", "--call-timeout", "1m"}, flags...) // for a busy machine
 	args = append(args, "job", "--", "sh", "-c", script)
 	l.cmd = exec.Command(os.Args[0], args...)
 	l.cmd.Env, l.cmd.Stderr = append(os.Environ(), mainVariable+"=1"), &l.stderr

@@ -169,7 +169,7 @@ func lines(t *testing.T, args ...string) (next func(v any), stop func() int) {
 	code := make(chan int, 1)
 	var stderr strings.Builder
 	go func() {
-		exit := run(ctx, append(args, "-o", "json"), strings.NewReader(""), w, &stderr)
+		exit := run(ctx, append(patient(args), "-o", "json"), strings.NewReader(""), w, &stderr)
 		_ = w.Close()
 		code <- exit
 	}()
