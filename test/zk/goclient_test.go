@@ -70,7 +70,7 @@ func TestGoZooKeeper(t *testing.T) {
 
 func calls(t *testing.T, addresses []string) {
 	t.Helper()
-	z, _ := goClient(t, addresses, 10*time.Second)
+	z, _ := goClient(t, addresses, sessionWait)
 	if z.State() != gozk.StateHasSession || !slices.Contains(addresses, z.Server()) {
 		t.Errorf("state %v at %s", z.State(), z.Server())
 	}
@@ -158,7 +158,7 @@ func locks(t *testing.T, addresses []string) {
 	var held atomic.Int32
 	var all sync.WaitGroup
 	for i := range contenders {
-		z, _ := goClient(t, addresses[i%len(addresses):][:1], 10*time.Second)
+		z, _ := goClient(t, addresses[i%len(addresses):][:1], sessionWait)
 		all.Go(func() {
 			for range turns {
 				l := gozk.NewLock(z, "/locks/one", open)
@@ -183,9 +183,9 @@ func locks(t *testing.T, addresses []string) {
 func moved(t *testing.T, nodes []*node, end func(*proc.Process)) {
 	t.Helper()
 	addresses := []string{nodes[0].address, nodes[1].address, nodes[2].address}
-	z, events := goClient(t, addresses, 10*time.Second)
+	z, events := goClient(t, addresses, sessionWait)
 	at := slices.Index(addresses, z.Server())
-	other, _ := goClient(t, addresses[(at+1)%len(addresses):][:1], 10*time.Second)
+	other, _ := goClient(t, addresses[(at+1)%len(addresses):][:1], sessionWait)
 	id, path := z.SessionID(), fmt.Sprintf("/moved-%x", z.SessionID())
 	for of, flags := range map[string]int32{path: 0, path + "-mine": gozk.FlagEphemeral} {
 		if _, err := z.Create(of, nil, flags, open); err != nil {
@@ -208,7 +208,7 @@ func moved(t *testing.T, nodes []*node, end func(*proc.Process)) {
 			t.Errorf("%+v", e)
 		}
 	case <-time.After(answerWait):
-		t.Error("the watch was told nothing")
+		timeout.Fatalf(t, "the watch was told nothing")
 	}
 	await(t, events, gozk.StateHasSession)
 	if z.SessionID() != id || z.Server() == addresses[at] {
