@@ -7,12 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"holdfast/client"
-	"holdfast/node"
-	"holdfast/node/config"
-	"holdfast/test/loopback"
+	"holdfast/test/onenode"
 )
 
 // TestMain ends the cluster of the examples.
@@ -64,26 +60,12 @@ func newExampleClient() *client.Client {
 }
 
 func startExamples() {
-	dir, err := os.MkdirTemp("", "holdfast-examples-")
+	cluster, err := onenode.Start()
 	check(err)
-	free, err := loopback.Own(4)
-	check(err)
-	cfg := config.Default()
-	cfg.Node, cfg.DataDir = 1, dir
-	cfg.Gate.Room.DiskLimit = 0 // the disk of this machine is not the test's
-	cfg.Listen.Client, cfg.Listen.Raft, cfg.Listen.Peer, cfg.Listen.HTTP = free[0], free[1], free[2], free[3]
-	cfg.Peers = []config.Peer{{Node: 1, Client: cfg.Listen.Client, Raft: cfg.Listen.Raft, Peer: cfg.Listen.Peer}}
-	n, err := node.New(cfg, node.Options{Logger: hclog.NewNullLogger(), Version: "examples"})
-	check(err)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	examples.address = cfg.Listen.Client
+	examples.address = cluster.Endpoints[0]
 	examples.client = newExampleClient()
 	examples.stop = func() {
 		check(examples.client.Close())
-		stop()
-		check(<-ended)
-		check(os.RemoveAll(dir))
+		check(cluster.Stop())
 	}
 }

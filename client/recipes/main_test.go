@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"holdfast/client"
-	"holdfast/test/whole"
+	"holdfast/test/onenode"
 )
 
-// started is the cluster of the examples; nil before the first of them asks for it with loopback.
-var started *whole.Loopback
+// started is the cluster of the examples; nil before the first of them asks for it with cluster.
+var started *onenode.Cluster
 
-var loopback = sync.OnceValues(func() (l *whole.Loopback, err error) {
-	started, err = whole.NewLoopback()
+var cluster = sync.OnceValues(func() (c *onenode.Cluster, err error) {
+	started, err = onenode.Start()
 	return started, err
 })
 
@@ -40,20 +40,20 @@ func with(example func(ctx context.Context, s *client.Session) error) {
 }
 
 func sessions(number int, example func(ctx context.Context, all []*client.Session) error) error {
-	l, err := loopback()
+	c, err := cluster()
 	if err != nil {
 		return err
 	}
-	c, err := client.New(client.Config{Endpoints: l.Endpoints})
+	cl, err := client.New(client.Config{Endpoints: c.Endpoints})
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer cl.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var all []*client.Session
 	for range number {
-		s, err := c.Open(ctx, client.SessionOptions{Timeout: 10 * time.Second})
+		s, err := cl.Open(ctx, client.SessionOptions{Timeout: 10 * time.Second})
 		if err != nil {
 			return err
 		}

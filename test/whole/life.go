@@ -82,11 +82,8 @@ func StopAll(tb testing.TB, all ...*Life) {
 // OnLoopback returns the configurations of a cluster on ports and directories that belong to the test.
 func OnLoopback(tb testing.TB, size int) []config.Config {
 	tb.Helper()
-	return onLoopback(loopback.Free(tb, 4*size), tb.TempDir())
-}
-
-// onLoopback returns configurations of nodes at each four addresses.
-func onLoopback(at []string, dir string) (all []config.Config) {
+	at, dir := loopback.Free(tb, 4*size), tb.TempDir()
+	var all []config.Config
 	var peers []config.Peer
 	for i := 0; i < len(at); i += 4 {
 		cfg := config.Default()

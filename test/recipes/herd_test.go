@@ -1,4 +1,4 @@
-package recipes_test
+package recipes
 
 import (
 	"context"
