@@ -43,7 +43,7 @@ func TestClientsOverTLS(t *testing.T) {
 		ann, bob := c.ClientWith("ann", as(ca, "ann")), c.ClientWith("bob", as(guests, "bob"))
 		defer ann.Close()
 		defer bob.Close()
-		hers, his := c.Session(ann, 20*time.Second), c.Session(bob, 20*time.Second)
+		hers, his := c.Session(ann, 40*time.Second), c.Session(bob, 40*time.Second)
 		ctx := t.Context()
 		only := tree.ACL{{Permissions: tree.All, Scheme: tree.X509, ID: "CN=ann"}}
 		if _, err := hers.Tree().Create(ctx, "/hers", []byte("x"), client.CreateOptions{ACL: only}); err != nil {
@@ -75,7 +75,7 @@ func TestClientsOverTLS(t *testing.T) {
 			_ = refused.Close()
 		}
 		certs.Write(t, clientCA, ca.PEM())
-		time.Sleep(5 * time.Second)
+		time.Sleep(11 * time.Second) // changed files are loaded within 10 s
 		if _, err = hers.Tree().Set(ctx, "/hers", []byte("y")); err != nil || hers.Context().Err() != nil {
 			t.Errorf("ann, whose CA stayed: %v, %v", err, hers.Context().Err())
 		}
