@@ -111,7 +111,7 @@ test: ## Run all tests: unit and simulation under -race, counts without it, plan
 		echo; echo '*** The test of the units did NOT run: there is no systemd-analyze here (Debian: systemd).'; \
 	fi
 	$(MAKE) -j2 --output-sync=target disks computed test-ui SEEDS=$(or $(SEEDS),48)
-	$(MAKE) -j2 --output-sync=target test-zk planted model SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/3
+	$(MAKE) -j2 --output-sync=target test-zk planted model SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/6
 	@if docker info >/dev/null 2>&1; then \
 		$(MAKE) e2e; \
 	elif [ -n "$${CI:-}" ]; then \
@@ -141,7 +141,7 @@ soak: ## Run SEEDS=300 seeds of the simulation, FROM=1, and sum up what they did
 	go run ./test/sim/soak -seeds '$(or $(SEEDS),300)' -from '$(FROM)' -without '$(WITHOUT)' -json bin/soak.json -artifacts bin/soak $(if $(RACE),-race)
 
 .PHONY: planted
-planted: ## Plant known bugs, one at a time, and demand that a test catches each; SHARE=k/3 takes a third of them
+planted: ## Plant known bugs, one at a time, and demand that a test catches each; SHARE=k/6 takes a sixth of them
 	nice -n 19 go run ./test/planted $(if $(SHARE),-share '$(SHARE)')
 
 .PHONY: model

@@ -7,7 +7,7 @@
 //	go run ./test/planted                              all bugs
 //	go run ./test/planted -bug two-owners -show        one bug, and what its test says
 //	go run ./test/planted -bug two-owners -times 10    how reliably it is caught: 9 of 10 times it must be
-//	go run ./test/planted -share 7/3                   a third of the bugs: every third one; another third for 8/3
+//	go run ./test/planted -share 7/6                   a sixth of the bugs: every sixth one; another sixth for 8/6
 //	go run ./test/planted -write                       bring the tables in README.md up to date
 package main
 
