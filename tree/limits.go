@@ -30,7 +30,7 @@ const (
 	MaxACL    = 16 << 10
 )
 
-// Bounds of what an operator may set.
+// Bounds of what the log may set: a later release may have other limits than this one.
 const (
 	// MostEphemerals bounds [Limits.Ephemerals]: the removal of so many takes about 2 s (U2), and a node that applies an
 	// entry for 3 s leaves Raft.
@@ -39,7 +39,8 @@ const (
 	MostChildren = 1<<31 - 1
 )
 
-// Limits are the bounds that an operator sets. All replicas share them through the log (W8).
+// Limits are the bounds that all replicas share through the log (W8): those of the leader's release, and its setting
+// open_quotas.
 type Limits struct {
 	// Ephemerals bounds those of one session (U2): 1 to [MostEphemerals].
 	Ephemerals int
@@ -50,7 +51,9 @@ type Limits struct {
 	OpenQuotas bool
 }
 
-// DefaultLimits returns the bounds of a cluster that has not been told otherwise.
+// DefaultLimits returns the bounds of this release. The ephemerals of one session are removed by one log entry, which
+// takes about 0.4 s for so many. A parent with so many children comes of a program's mistake: ZooKeeper's clients could
+// not list a tenth of them.
 func DefaultLimits() Limits { return Limits{Ephemerals: 100_000, Children: 10_000_000} }
 
 // Check returns a [FieldError] unless every field is within its bounds.
