@@ -61,7 +61,6 @@ func ClientPort() Table {
 	t[holdfastv1.AdminService_ExtendSession_FullMethodName] = Call{Needs: Operator, Act: "extend a session"}
 	t[holdfastv1.AdminService_FreezeExpiry_FullMethodName] = Call{Needs: Operator, Act: "freeze expiry"}
 	t[holdfastv1.AdminService_ThawExpiry_FullMethodName] = Call{Needs: Operator, Act: "thaw expiry"}
-	t[holdfastv1.ClusterService_RaiseFeatureLevel_FullMethodName] = Call{Needs: Admin, Act: "raise feature level"}
 	t[holdfastv1.ClusterService_AddMember_FullMethodName] = Call{Needs: Admin, Act: "add member"}
 	t[holdfastv1.ClusterService_PromoteMember_FullMethodName] = Call{Needs: Admin, Act: "promote member"}
 	t[holdfastv1.ClusterService_DemoteMember_FullMethodName] = Call{Needs: Admin, Act: "demote member"}

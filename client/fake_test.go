@@ -38,8 +38,6 @@ type fakeCluster struct {
 	localOff, upgradeOff bool
 	// tree is what the nodes have of the tree, nil for none.
 	tree *fakeTree
-	// coming is the feature level that the nodes say the cluster gets soon, 0 for none.
-	coming uint32
 	// told is what watches of sessions are told.
 	told []session.Event
 	// promises, when set, collects the latest end of a promise of each session.
@@ -88,8 +86,6 @@ type fakeNode struct {
 	// state is told with each answer when it has a mode. A read-only node refuses writes. A node whose index is behind
 	// what the client has seen refuses with LAGGING.
 	state session.NodeState
-	// young: the node has just begun, and has not applied yet that there is a tree.
-	young bool
 	// stale: the node answers reads although its state is older than what the client has seen, which N4 forbids.
 	stale bool
 	// underWay counts the writes that the node still does while it is read-only: it has asked the leader for them

@@ -154,13 +154,8 @@ func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 	if n.state.Mode == 0 {
 		return nil
 	}
-	level := n.c.tree.level()
-	if n.young {
-		level = 0
-	}
 	return &holdfastv1.NodeState{
 		Node: uint32(n.number), Mode: holdfastv1.Mode(n.state.Mode), Index: n.state.Index, MaxBatch: fakeBatch,
-		FeatureLevel: level, ComingLevel: n.c.coming,
 	}
 }
 

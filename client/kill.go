@@ -19,8 +19,7 @@ import (
 // no token. ids are 1 to [session.MaxKill]; why is kept in their certificates. A local session is known to its own node
 // alone: if the node that answers names another one, Kill asks that one, at the address that the members have, under
 // the same name of the caller. The error of a session wraps [ErrUnreachable] when its node does not answer. After an
-// error some of them may have ended; a repeat is safe, because ids are never reused. The error is [session.ErrLevel]
-// below the feature level that has this. Safe for concurrent use.
+// error some of them may have ended; a repeat is safe, because ids are never reused. Safe for concurrent use.
 func (c *Client) Kill(ctx context.Context, ids []session.ID, why string) ([]session.Killed, error) {
 	killed, err := killThrough(ctx, c, c.nodes.Any, ids, why)
 	if err != nil {

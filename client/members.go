@@ -12,8 +12,8 @@ import (
 
 // AddMember takes a node into the cluster that runs and waits, as an observer: it serves clients, and has no vote.
 // With promote it gets one once it has caught up. AddMember looks for the leader until ctx ends, as all calls about
-// members do. Their errors are a [session.MemberRefusedError] with nothing changed, a [session.FieldError] or a
-// [session.LevelError]. They return once the change is committed; [Client.MembersOfLeader] shows when it has come
+// members do. Their errors are a [session.MemberRefusedError] with nothing changed, or a [session.FieldError].
+// They return once the change is committed; [Client.MembersOfLeader] shows when it has come
 // about. A repeat changes nothing. Safe for concurrent use.
 func (c *Client) AddMember(ctx context.Context, at session.MemberPlace, promote bool) error {
 	return c.changeMembers(ctx, "add", at.Node, func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {

@@ -89,7 +89,7 @@ type ListOptions struct {
 	// Scope is global or local; 0 is both. A node lists only its own local sessions.
 	Scope session.Scope
 	// Soonest asks for the sessions with the least time left, the soonest to expire first, on one page. PageToken must be
-	// empty, and so is [Page].Next. A read-only node refuses it. A node of a former release lists by id.
+	// empty, and so is [Page].Next. A read-only node refuses it.
 	Soonest bool
 	// PageSize is the largest number of sessions on a page, 1 to [session.MaxPage]; 0 is the node's choice.
 	PageSize int

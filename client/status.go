@@ -44,28 +44,17 @@ type Status struct {
 	// AppliedIndex.
 	StateDigest string
 	Version     string
-	// FeatureLevel says what the whole cluster can do: 0 sessions, 1 the tree too, 2 acts of operators too.
+	// FeatureLevel is the feature level of the cluster (W8).
 	FeatureLevel uint32
 	// TreeEntries are the entries of the tree, TreeEphemerals the ephemeral ones among them. TreeBytes are those of their
 	// data and of the results and wills that are kept for sessions. Watches are those of the node's connections.
 	TreeEntries, TreeEphemerals, TreeBytes, Watches uint64
-	Upgrade                                         Upgrade
 	// Drain is nil while the node is not being drained.
 	Drain *Drain
 	// Freezing is nil while the cluster is not frozen, as far as the node knows.
 	Freezing *Freezing
-	// Turnover is what the node has applied since its process began: two answers tell rates. All is 0 for a node of a
-	// release that does not tell.
+	// Turnover is what the node has applied since its process began: two answers tell rates.
 	Turnover session.Turnover
-}
-
-// Upgrade says what a node's release can do beyond its cluster. Offers and HeldBackBy come from the leader alone.
-type Upgrade struct {
-	// Offered is the newest feature level that the node can have, Offers what each member can have.
-	Offered uint32
-	Offers  []session.Offer
-	// HeldBackBy says why the cluster has not the level that the node offers, one reason a text.
-	HeldBackBy []string
 }
 
 // Outranks reports whether the node of s knows more of its cluster than another: a leader, in a higher term, or more of
@@ -110,7 +99,7 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 		Mode:          wire.ModeFrom(answer.GetMode()), StateDigest: answer.GetStateDigest(),
 		Version: answer.GetVersion(), FeatureLevel: answer.GetFeatureLevel(),
 		TreeEntries: answer.GetTreeEntries(), TreeEphemerals: answer.GetTreeEphemerals(),
-		TreeBytes: answer.GetTreeBytes(), Watches: answer.GetWatches(), Upgrade: upgradeFrom(answer),
+		TreeBytes: answer.GetTreeBytes(), Watches: answer.GetWatches(),
 		Drain: drainFrom(answer.GetDrain()), Freezing: freezing, Turnover: turnoverFrom(answer.GetTurnover()),
 	}, nil
 }
@@ -120,32 +109,6 @@ func turnoverFrom(t *holdfastv1.Turnover) session.Turnover {
 		Opens: t.GetOpens(), Moves: t.GetMoves(), Closes: t.GetCloses(), Expiries: t.GetExpiries(), Kills: t.GetKills(),
 		TreeWrites: t.GetTreeWrites(),
 	}
-}
-
-func upgradeFrom(answer *holdfastv1.GetStatusResponse) Upgrade {
-	u := Upgrade{Offered: answer.GetFeatureLevelOffered(), HeldBackBy: answer.GetUpgradeHeldBackBy()}
-	for _, o := range answer.GetOffers() {
-		u.Offers = append(u.Offers, session.Offer{
-			Node: session.Node(o.GetNode()), Level: o.GetLevel(), Connected: o.GetConnected(),
-		})
-	}
-	return u
-}
-
-// RaiseFeatureLevel raises what the cluster can do to a feature level that every member offers, and returns the level
-// that it has. It looks for the leader until ctx ends. There is no way back: releases that do not offer the level
-// cannot take part any more. Safe for concurrent use.
-func (c *Client) RaiseFeatureLevel(ctx context.Context, level uint32) (now uint32, err error) {
-	err = c.nodes.Any(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
-		answer, callErr := holdfastv1.NewClusterServiceClient(cc).RaiseFeatureLevel(ctx,
-			&holdfastv1.RaiseFeatureLevelRequest{Level: level})
-		now = answer.GetLevel()
-		return callErr
-	})
-	if err != nil {
-		return 0, fmt.Errorf("raise the feature level: %w", err)
-	}
-	return now, nil
 }
 
 func role(r holdfastv1.Role) string {

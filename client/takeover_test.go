@@ -201,39 +201,3 @@ func TestM1MovedToNobodyAgain(t *testing.T) {
 		}
 	})
 }
-
-// A node of a former release does not say who has resumed a session, and its log lets any client take the session. The
-// client believes the Moved, unless a resume of its own may have caused it.
-func TestM1MovedByANodeOfAFormerRelease(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		heard   bool // the client has had a resume answered
-		unheard bool
-		resumes int
-	}{
-		{"nothing asked for", false, false, 0}, {"a resume heard", true, false, 1}, {
-			"a resume unheard", false, true,
-			1,
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				c := newFakeCluster(t, 2)
-				s := mustOpen(t, newToldClient(t, c), 12*time.Second)
-				if tt.unheard {
-					elsewhereUnheard(t, c)
-				}
-				if tt.heard {
-					c.node(1).cut()
-					time.Sleep(time.Second)
-				}
-				c.node(1).broadcast(movedMessage(s.ID(), 0))
-				time.Sleep(time.Minute)
-				if n, lives := c.node(1).count("resume"), s.Err() == nil; n != tt.resumes || lives != tt.unheard {
-					t.Errorf("%d resumes, then %v, want %d\n%s", n, s.Err(), tt.resumes,
-						strings.Join(c.node(1).record(), "\n"))
-				}
-			})
-		})
-	}
-}

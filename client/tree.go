@@ -45,8 +45,6 @@ type WritesLostError = writes.LostError
 //   - [*tree.RefusedError]: the tree has refused it. Test for one with
 //     errors.Is(err, &tree.RefusedError{Code: tree.NoNode}). A refused write is also a [*tree.WriteError].
 //   - [*tree.PathError], [session.FieldError]: the request is not valid.
-//   - [session.ErrNoTree]: the cluster has no tree (W8). While a new cluster is about to get one, calls wait as they do
-//     for a node.
 //   - [session.LimitError]: a limit of the client or the node that waiting does not help.
 //   - the error of [Session.Err] after the end of the session, [session.ErrClosed] after [Client.Close].
 //   - [*WritesLostError]: a write of a session of which the cluster has lost writes.

@@ -360,32 +360,3 @@ func TestX4ASessionWhoseWritesAreLost(t *testing.T) {
 		}
 	})
 }
-
-// W8: without a tree every call says so.
-func TestW8NoTree(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		c, cl := newModalTrial(t, 1, nil)
-		s := mustOpen(t, cl, 12*time.Second)
-		if _, err := s.Tree().Create(t.Context(), "/a", nil, CreateOptions{}); !errors.Is(err, session.ErrNoTree) {
-			t.Errorf("a write: %v", err)
-		}
-		if _, err := cl.Tree().Get(t.Context(), "/a"); !errors.Is(err, session.ErrNoTree) {
-			t.Errorf("a read: %v", err)
-		}
-		for _, err := range cl.Tree().Watch(t.Context(), "/a", tree.WatchPersistent) {
-			if !errors.Is(err, session.ErrNoTree) {
-				t.Errorf("a watch: %v", err)
-			}
-		}
-		// A client without sessions hears of the tree that the cluster is given later: a new cluster has none at first.
-		reader := newClientWith(t, Config{Endpoints: c.endpoints(1, 1), Dial: c.dial})
-		if _, err := reader.Tree().Get(t.Context(), "/"); !errors.Is(err, session.ErrNoTree) {
-			t.Errorf("a reader: %v", err)
-		}
-		c.grow()
-		time.Sleep(time.Second)
-		if _, err := reader.Tree().Get(t.Context(), "/"); err != nil {
-			t.Errorf("a reader of a cluster that has a tree by now: %v", err)
-		}
-	})
-}

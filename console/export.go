@@ -107,7 +107,7 @@ func (f csvFile) write(all []session.Certificate) error {
 	for i := range all {
 		c := &all[i]
 		timeout, late := c.Story.Timeout, c.Story.Late
-		if c.Story.None() { // a release before feature level 2 has kept neither
+		if c.Story.None() {
 			timeout, late = -1, -1
 		}
 		_ = f.out.Write([]string{ // Error returns the error

@@ -110,11 +110,6 @@ func (k *cluster) judge() {
 	if !k.isLed() {
 		k.alarm("No leader is known: nothing is written, and nothing expires.")
 	}
-	if k.Leader != nil {
-		for _, why := range k.Leader.Upgrade.HeldBackBy {
-			k.alarm("Feature level %d is held back: %s.", k.Leader.Upgrade.Offered, why)
-		}
-	}
 	for i := range k.Members {
 		m := &k.Members[i]
 		if m.Silent == "" && k.Leader != nil && k.Leader.CommitIndex > m.AppliedIndex {

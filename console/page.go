@@ -223,8 +223,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 // membersRefuse reports whether the cluster refused a change of its members.
 func membersRefuse(err error) bool {
 	_, refused := errors.AsType[*session.MemberRefusedError](err)
-	_, tooOld := errors.AsType[*session.LevelError](err)
-	return refused || tooOld
+	return refused
 }
 
 // refusal returns why the tree refused a request, 0 if it did not.

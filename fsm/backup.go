@@ -57,7 +57,7 @@ type Contents struct {
 	// Index is that of the newest entry, Term that of the newest command.
 	Index, Term uint64
 	Digest      [16]byte
-	// Level is the feature level, 0 without a tree. Clock is the log clock.
+	// Level is the feature level. Clock is the log clock.
 	Level uint32
 	Clock time.Duration
 	// Attachment is the newest one. Marks counts the node numbers that ids were given out of.
@@ -85,11 +85,10 @@ func (v *View) contents() Contents {
 			c.Marks++
 		}
 	}
-	if now := t.shown; now != nil {
-		ephemerals, bytes := now.Root.Sizes()
-		c.Level, c.Clock = now.Level, now.Clock
-		c.Entries, c.Ephemerals, c.Bytes = uint64(now.Root.Len()), uint64(ephemerals), uint64(bytes)
-	}
+	now := t.shown
+	ephemerals, bytes := now.Root.Sizes()
+	c.Level, c.Clock = now.Level, now.Clock
+	c.Entries, c.Ephemerals, c.Bytes = uint64(now.Root.Len()), uint64(ephemerals), uint64(bytes)
 	return c
 }
 
@@ -100,20 +99,19 @@ func CheckBackup(from io.Reader) (Contents, error) {
 		return Contents{}, err
 	}
 	c := v.contents()
-	if now := v.tables.shown; now != nil {
-		c.Kinds = map[tree.Kind]uint64{}
-		now.Root.Records(func(one store.Record) bool {
-			c.Kinds[one.Kind]++
-			return true
-		})
-		c.Writers = now.Writers.Len()
-		now.Writers.Records(func(one writers.Record) bool {
-			if one.Will != nil {
-				c.Wills++
-			}
-			return true
-		})
-	}
+	now := v.tables.shown
+	c.Kinds = map[tree.Kind]uint64{}
+	now.Root.Records(func(one store.Record) bool {
+		c.Kinds[one.Kind]++
+		return true
+	})
+	c.Writers = now.Writers.Len()
+	now.Writers.Records(func(one writers.Record) bool {
+		if one.Will != nil {
+			c.Wills++
+		}
+		return true
+	})
 	return c, nil
 }
 
@@ -188,9 +186,7 @@ func (v *View) renew(r Renewal) error {
 				"cluster: give the node a number that no node has had", node)
 		}
 	}
-	if t.space != nil {
-		t.shown = t.space.freeze(v.index)
-	}
+	t.shown = t.space.freeze(v.index)
 	return nil
 }
 

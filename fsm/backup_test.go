@@ -16,7 +16,7 @@ import (
 // inTheTree returns a state with a tree, the one of the golden snapshot.
 func inTheTree(t fataler) *replica {
 	t.Helper()
-	text, err := os.ReadFile("testdata/snapshot_v4.hex")
+	text, err := os.ReadFile("testdata/snapshot_tree.hex")
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

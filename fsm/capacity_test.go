@@ -192,7 +192,8 @@ func TestO4RememberedRequests(t *testing.T) {
 		}
 	}
 	// A session that was opened and closed leaves a certificate and a request id.
-	most := int((session.MinCapacityBytes - held) / (session.CertificateBytes + session.RequestBytes))
+	story := session.Story{Timeout: time.Second}
+	most := int((session.MinCapacityBytes - held) / (session.CertificateBytes + story.Bytes() + session.RequestBytes))
 	if opened < most-2000 || opened > most || r.Sessions() != filling {
 		t.Fatalf("%d opens found room, want up to %d; %d sessions are left", opened, most, r.Sessions())
 	}
@@ -212,7 +213,7 @@ func TestO4RememberedRequests(t *testing.T) {
 func TestO4CertificatesThatAreDropped(t *testing.T) {
 	all := newTables()
 	for i := range uint64(certificateLimit + 10) {
-		all.addCertificate(&certificate{id: session.ID(i + 1), number: i})
+		all.addCertificate(&certificate{id: session.ID(i + 1), number: i, story: &session.Story{}})
 	}
 	if want := uint64(certificateLimit * session.CertificateBytes); all.bytes != want {
 		t.Errorf("%d bytes are counted for %d certificates, want %d", all.bytes, len(all.certificates.items), want)

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -10,7 +11,7 @@ import (
 )
 
 // check returns a [session.FieldError] when a field of c is out of range. Both writing and reading an entry call it, so
-// a release never writes an entry that it cannot read.
+// no node writes an entry that it cannot read.
 func check(c session.Command) error {
 	switch c := c.(type) {
 	case session.OpenSession:
@@ -27,8 +28,6 @@ func check(c session.Command) error {
 		return checkClaim(c)
 	case session.SetCapacity:
 		return checkCapacity(c.Capacity)
-	case session.SetLogVersion:
-		return checkLogVersion(c.Version)
 	case session.Configure:
 		return checkConfigure(c)
 	case session.FreezeExpiry:
@@ -160,24 +159,18 @@ func checkCapacity(c session.Capacity) error {
 	return nil
 }
 
-func checkLogVersion(v uint32) error {
-	if v < session.FirstLogVersion || v > session.LogVersion {
-		return outOfRange("log version", fmt.Sprintf("%d to %d, which this release reads", session.FirstLogVersion,
-			session.LogVersion))
+func checkConfigure(c session.Configure) error {
+	if c.Level == 0 {
+		return outOfRange("level", "not zero")
 	}
-	return nil
+	return cmp.Or(checkLevel(c.Level), c.Limits.Check())
 }
 
-func checkConfigure(c session.Configure) error {
-	switch {
-	case c.Level > session.FeatureLevel:
-		return outOfRange("level", fmt.Sprintf("at most %d, which this release has", session.FeatureLevel))
-	case (c.Level == 0) != (c.Limits == nil):
-		return outOfRange("limits", "absent at level 0, and there from level 1 on")
-	case c.Level == 0 && c.Term != 0:
-		return outOfRange("term", "0 at level 0")
-	case c.Limits != nil:
-		return c.Limits.Check()
+// checkLevel refuses a feature level that this program does not know (W8).
+func checkLevel(level uint32) error {
+	if level > session.FeatureLevel {
+		return fmt.Errorf("the cluster has feature level %d, and this program knows levels up to %d: "+
+			"run the release of the other nodes on this node", level, session.FeatureLevel)
 	}
 	return nil
 }

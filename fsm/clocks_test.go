@@ -39,25 +39,6 @@ func TestD3EntriesCarryTheClocks(t *testing.T) {
 	})
 }
 
-// W8: what raises the level begins no term, so it refuses nothing that waits.
-func TestW8ARaiseBeginsNoTerm(t *testing.T) {
-	inBubble(t, ProposerConfig{}, func(b *bench) {
-		t := b.t
-		first := b.propose(t.Context(), marked(1))
-		waits := b.propose(t.Context(), marked(2))
-		raise := raising(1)
-		raise.Key = session.Key{}
-		raised := b.propose(t.Context(), raise)
-		b.raft.entry(0).apply()
-		b.raft.entry(1).apply()
-		for i, done := range []<-chan outcome{first, waits, raised} {
-			if o := <-done; o.err != nil {
-				t.Errorf("proposal %d: %v", i, o.err)
-			}
-		}
-	})
-}
-
 // TestD3: the log clock never goes back, and decides what is due.
 func TestD3(t *testing.T) {
 	r := newTree(t)
@@ -85,21 +66,6 @@ func TestD3(t *testing.T) {
 	r.clock = 15 * time.Second
 	if r.at(t, reap); r.has("/ttl") {
 		t.Error("an entry that is due stays")
-	}
-}
-
-// TestD3BelowTheLevel: the clocks of entries before the raise leave nothing behind, which no snapshot would keep.
-func TestD3BelowTheLevel(t *testing.T) {
-	r := observed(newReplica())
-	r.clock = 3 * time.Hour
-	r.at(t, session.SetLogVersion{Version: 3}, opening(1))
-	again := observed(restored(t, r.snapshot(t)))
-	r.clock, again.clock = time.Second, time.Second
-	for _, one := range []*withTree{r, again} {
-		one.at(t, raising(1))
-	}
-	if r.tables.digest() != again.tables.digest() || r.now.Clock != time.Second || again.now.Clock != time.Second {
-		t.Errorf("log clocks %v and %v, want that of the raise (I6)", r.now.Clock, again.now.Clock)
 	}
 }
 

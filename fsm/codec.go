@@ -48,15 +48,11 @@ func commandProto(c session.Command) *logv1.Command {
 		}}}
 	case session.Configure:
 		return &logv1.Command{Command: &logv1.Command_Configure{Configure: &logv1.Configure{
-			ClusterKey: keyBytes(c.Key), Nonce: c.Nonce, Level: c.Level, Term: c.Term, Limits: limitsProto(c.Limits),
+			ClusterKey: keyBytes(c.Key), Nonce: c.Nonce, Level: c.Level, Limits: limitsProto(c.Limits),
 		}}}
 	case session.SetCapacity:
 		return &logv1.Command{Command: &logv1.Command_SetCapacity{SetCapacity: &logv1.SetCapacity{
 			MaxSessions: c.Capacity.MaxSessions, MaxStateBytes: c.Capacity.MaxBytes,
-		}}}
-	case session.SetLogVersion:
-		return &logv1.Command{Command: &logv1.Command_SetLogVersion{SetLogVersion: &logv1.SetLogVersion{
-			Version: c.Version,
 		}}}
 	case session.UpgradeSession:
 		return &logv1.Command{Command: &logv1.Command_UpgradeSession{UpgradeSession: upgradeProto(c)}}
@@ -84,23 +80,20 @@ func treeCommandOf(of *logv1.Command) (session.Command, error) {
 	return treeCommandFrom(b)
 }
 
-func limitsProto(l *tree.Limits) *logv1.TreeLimits {
-	if l == nil {
-		return nil
-	}
+func limitsProto(l tree.Limits) *logv1.TreeLimits {
 	return &logv1.TreeLimits{
 		MaxEphemerals: uint64(l.Ephemerals), MaxChildren: uint64(l.Children), OpenQuotas: l.OpenQuotas,
 	}
 }
 
-func limitsFrom(m *logv1.TreeLimits) (*tree.Limits, error) {
+func limitsFrom(m *logv1.TreeLimits) (tree.Limits, error) {
 	if m == nil {
-		return nil, nil //nolint:nilnil // there are none
+		return tree.Limits{}, outOfRange("limits", "those of the tree")
 	}
 	if err := noUnknownFields(m); err != nil {
-		return nil, fmt.Errorf("limits: %w", err)
+		return tree.Limits{}, fmt.Errorf("limits: %w", err)
 	}
-	l := &tree.Limits{
+	l := tree.Limits{
 		Ephemerals: int(min(m.GetMaxEphemerals(), math.MaxInt32)), Children: int(min(m.GetMaxChildren(), math.MaxInt32)),
 		OpenQuotas: m.GetOpenQuotas(),
 	}
@@ -232,9 +225,6 @@ func clusterCommandFrom(of *logv1.Command) (name string, c session.Command, err 
 		c, err = session.SetCapacity{Capacity: session.Capacity{
 			MaxSessions: m.SetCapacity.GetMaxSessions(), MaxBytes: m.SetCapacity.GetMaxStateBytes(),
 		}}, noUnknownFields(m.SetCapacity)
-	case *logv1.Command_SetLogVersion:
-		name = "set_log_version"
-		c, err = session.SetLogVersion{Version: m.SetLogVersion.GetVersion()}, noUnknownFields(m.SetLogVersion)
 	}
 	return name, c, err
 }
@@ -335,7 +325,7 @@ func configureFrom(m *logv1.Configure) (session.Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	return session.Configure{Key: key, Nonce: m.GetNonce(), Level: m.GetLevel(), Term: m.GetTerm(), Limits: limits}, nil
+	return session.Configure{Key: key, Nonce: m.GetNonce(), Level: m.GetLevel(), Limits: limits}, nil
 }
 
 func upgradeFrom(m *logv1.UpgradeSession) (session.Command, error) {

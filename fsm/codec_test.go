@@ -16,6 +16,7 @@ import (
 
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // everyCommand returns each command with all fields set, by the name of its golden file.
@@ -47,7 +48,6 @@ func everyCommand() map[string]session.Command {
 				{ID: 1<<56 | 7, Attempt: 128, Named: 127},
 			},
 		},
-		"set_log_version": session.SetLogVersion{Version: 2},
 		"close_sessions": session.CloseSessions{
 			Term: 7, Cause: session.CauseExpired, Credited: 1500 * time.Millisecond, MS: 20_736_012_345,
 			Sessions: []session.Closing{
@@ -80,8 +80,8 @@ func everyCommand() map[string]session.Command {
 		"thaw_expiry":     session.ThawExpiry{},
 		"extend_session":  session.ExtendSession{ID: 0x0304d3f642_7b0001, For: 10 * time.Minute},
 		"forget_requests": session.ForgetRequests{UpToIndex: 1 << 40},
-		"configure":       session.Configure{Key: session.Key{0: 1, 31: 32}, Nonce: 0x0123456789abcdef},
-		"configure_bare":  session.Configure{Nonce: 1},
+		"configure":       begins(session.Configure{Key: session.Key{0: 1, 31: 32}, Nonce: 0x0123456789abcdef}),
+		"configure_bare":  begins(session.Configure{Nonce: 1}),
 		"set_capacity":    session.SetCapacity{Capacity: session.Capacity{MaxSessions: 2_000_000, MaxBytes: 2 << 30}},
 		"claim_ids":       session.ClaimIDs{Node: 3, MS: 20_736_000_123, Count: session.MaxClaim},
 		"upgrade_session": session.UpgradeSession{
@@ -181,12 +181,12 @@ func TestTheLargestCommandFitsAnEntry(t *testing.T) {
 
 // frame builds the message by hand, and it must have the form of the schema.
 func TestEntryIsTheSchemasMessage(t *testing.T) {
-	data, err := EncodeEntry([]session.Command{opening(1), session.Configure{Nonce: 5}})
+	data, err := EncodeEntry([]session.Command{opening(1), begins(session.Configure{Nonce: 5})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, err := proto.MarshalOptions{Deterministic: true}.Marshal(&logv1.Entry{Commands: []*logv1.Command{
-		commandProto(opening(1)), commandProto(session.Configure{Nonce: 5}),
+		commandProto(opening(1)), commandProto(begins(session.Configure{Nonce: 5})),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -247,8 +247,6 @@ func drawCommand(t *rapid.T) session.Command {
 			NewOwner: node.Draw(t, "owner"), Instance: rapid.Uint64().Draw(t, "instance"),
 			Sessions: rapid.SliceOfN(moving, 1, 9).Draw(t, "sessions"),
 		}
-	case 8:
-		return session.SetLogVersion{Version: 2}
 	case 3:
 		return session.ForgetRequests{UpToIndex: rapid.Uint64().Draw(t, "index")}
 	case 5:
@@ -269,7 +267,7 @@ func drawCommand(t *rapid.T) session.Command {
 			Count: rapid.Uint32Range(1, session.MaxClaim).Draw(t, "count"),
 		}
 	default:
-		return session.Configure{Key: session.Key{rapid.Byte().Draw(t, "key")}, Nonce: rapid.Uint64().Draw(t, "nonce")}
+		return begins(session.Configure{Key: session.Key{rapid.Byte().Draw(t, "key")}, Nonce: rapid.Uint64().Draw(t, "nonce")})
 	}
 }
 
@@ -311,8 +309,8 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 		"sessions": session.CloseSessions{
 			Cause: session.CauseClosed, Sessions: make([]session.Closing, session.MaxCloseBatch+1),
 		},
-		"log version": session.SetLogVersion{Version: session.LogVersion + 1},
-		"cause":       session.CloseSessions{Cause: 9, Sessions: []session.Closing{{ID: 1}}},
+		"level": session.Configure{Limits: tree.DefaultLimits()},
+		"cause": session.CloseSessions{Cause: 9, Sessions: []session.Closing{{ID: 1}}},
 		"credited": session.CloseSessions{
 			Cause: session.CauseClosed, Credited: -1, Sessions: []session.Closing{{ID: 1}},
 		},

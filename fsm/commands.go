@@ -53,8 +53,6 @@ func (s *step) apply(c session.Command) session.Result {
 		s.configure(c)
 	case session.SetCapacity:
 		s.capacity = c.Capacity
-	case session.SetLogVersion:
-		s.version = max(s.version, c.Version)
 	case session.UpgradeSession:
 		r.Session, r.Err = s.upgrade(c)
 		r.Repeated = r.Err == nil && len(s.changes) == before
@@ -119,7 +117,7 @@ func (s *step) move(c session.MoveSession) (session.Session, error) {
 	} else if old.instance != 0 && !names(c, old.attachment) {
 		return session.Session{}, session.MovedTo(old.session())
 	}
-	if s.space != nil && c.Instance != old.instance {
+	if c.Instance != old.instance {
 		s.space.writers.Moved(uint64(c.ID)) // X4
 	}
 	s.attachment++
@@ -144,9 +142,9 @@ func (s *step) moves(c session.MoveSessions) []session.MoveResult {
 	return moved
 }
 
-// names reports whether c names the attachment. A move from a release before MoveSession.Named names every attachment.
+// names reports whether c names the attachment.
 func names(c session.MoveSession, attachment uint64) bool {
-	return !c.NamedLocal && (c.Named == attachment || c.Named == 0)
+	return !c.NamedLocal && c.Named == attachment
 }
 
 // close ends the sessions that still have the attachments that the deciding leader saw. If the leader decided in
@@ -180,11 +178,8 @@ func (s *step) close(c session.CloseSessions) []bool {
 	return closed
 }
 
-// story returns what the certificate of a session tells besides; nil below feature level 2.
+// story returns what the certificate of a session tells besides.
 func (s *step) story(r *storedSession, c *session.CloseSessions, named *session.Closing) *session.Story {
-	if s.space == nil || s.space.level < session.AdminLevel {
-		return nil
-	}
 	story := &session.Story{
 		Timeout: unpackTimeout(r.timeoutMS), OpenedAt: session.TimeOfMS(r.openedMS),
 		Late: named.Late, Credit: named.Credit, Silent: named.Silent, By: c.By, Why: c.Why,
@@ -223,12 +218,17 @@ func (s *step) upgrade(c session.UpgradeSession) (session.Session, error) {
 	return s.changed(session.Opened, r), nil
 }
 
-// configure takes the cluster key if there is none. Replacing a key would make every credential of a client invalid.
+// configure takes the cluster key and the feature level (W8) if there are none, and the limits of the tree. Replacing a
+// key would make every credential of a client invalid.
 func (s *step) configure(c session.Configure) {
 	if s.key == (session.Key{}) {
 		s.key = c.Key
 	}
-	s.raise(c)
+	if s.space.level == 0 {
+		s.space.level = c.Level
+	}
+	s.space.limits = c.Limits
+	s.space.tree.SetLimits(c.Limits)
 }
 
 // claim moves a node's mark over a block of ids (O3).

@@ -20,7 +20,7 @@ func framed(tb testing.TB, m proto.Message) []byte {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b := append([]byte{entryVersion, 0, 0, 0, 0}, message...)
+	b := append([]byte{entryFormat, 0, 0, 0, 0}, message...)
 	binary.LittleEndian.PutUint32(b[1:], checksum(message))
 	return b
 }
@@ -46,7 +46,7 @@ func TestDecodeRefuses(t *testing.T) {
 	flipped[len(flipped)-1] ^= 1
 	newer := slices.Clone(good)
 	newer[0] = 2
-	notMessage := []byte{entryVersion, 0, 0, 0, 0, 0xff}
+	notMessage := []byte{entryFormat, 0, 0, 0, 0, 0xff}
 	binary.LittleEndian.PutUint32(notMessage[1:], checksum(notMessage[frameSize:]))
 	all := everyCommand()
 	open := func(change func(*logv1.OpenSession)) []byte {
@@ -80,7 +80,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		{"nothing", nil, "shorter than its frame"},
 		{"half a frame", good[:4], "shorter than its frame"},
-		{"newer version", newer, "entry version 2: unknown to this version"},
+		{"another format", newer, "the entry has format 2, and this program reads format 1"},
 		{"flipped bit", flipped, "checksum"},
 		{"cut short", good[:len(good)-1], "checksum"},
 		{"no message", notMessage, "entry message"},
@@ -98,12 +98,15 @@ func TestDecodeRefuses(t *testing.T) {
 		{"write", with(t, opening(2), func(m *logv1.Command) {
 			m.Command = &logv1.Command_Write{Write: &logv1.Write{Session: 1}}
 		}), "command 1 of 2: write: attachment"},
-		{"level without limits", with(t, all["configure"], func(m *logv1.Command) {
-			m.GetConfigure().Level = 1
+		{"no limits", with(t, all["configure"], func(m *logv1.Command) {
+			m.GetConfigure().Limits = nil
 		}), "configure: limits"},
+		{"no level", with(t, all["configure"], func(m *logv1.Command) {
+			m.GetConfigure().Level = 0
+		}), "configure: level"},
 		{"level of a later release", with(t, all["configure"], func(m *logv1.Command) {
-			m.GetConfigure().Level = 3
-		}), "configure: level must be at most 2"},
+			m.GetConfigure().Level = 2
+		}), "configure: the cluster has feature level 2"},
 		{"node 0", open(func(m *logv1.OpenSession) { m.Node = 0 }), "command 1 of 2: open_session: node"},
 		{"node 255", open(func(m *logv1.OpenSession) { m.Node = 255 }), "open_session: node"},
 		{"node 257", open(func(m *logv1.OpenSession) { m.Node = 257 }), "open_session: node"},

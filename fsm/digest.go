@@ -45,9 +45,8 @@ const (
 	markThing        = 'M'
 	requestThing     = 'R'
 	certificateThing = 'C'
-	// versionThing comes before the log version, and spaceThing before the tree, so that no capacity has the same bytes.
-	versionThing = 'V'
-	spaceThing   = 'T'
+	// spaceThing comes before the tree.
+	spaceThing = 'T'
 	// storyThing comes before the story of a certificate. It is no fate of a will, with which what was left begins.
 	storyThing = 'A'
 	// freezeThing comes before what a freeze has held back, keptThing before an extended session.
@@ -83,10 +82,7 @@ func (c *certificate) canonical(b []byte) []byte {
 	if left := c.left; left != nil {
 		b = be64(append(b, byte(left.Will)), left.Applied, left.Floor, left.Instance, left.Ephemerals)
 	}
-	if c.story != nil {
-		b = canonicalStory(append(b, storyThing), c.story)
-	}
-	return b
+	return canonicalStory(append(b, storyThing), c.story)
 }
 
 func canonicalStory(b []byte, s *session.Story) []byte {
@@ -119,15 +115,8 @@ func (t *tables) digest() [16]byte {
 	b := append(make([]byte, 0, 128), "holdfast state 1"...)
 	b = be64(b, t.sum.hi, t.sum.lo, t.attachment, t.issued)
 	b = append(b, t.key[:]...)
-	if t.capacity != (session.Capacity{}) { // a zero capacity leaves the digest of releases before capacities
-		b = be64(b, t.capacity.MaxSessions, t.capacity.MaxBytes)
-	}
-	if t.version != 0 { // likewise
-		b = be64(append(b, versionThing), uint64(t.version))
-	}
-	if t.shown != nil { // likewise
-		b = t.shown.canonical(b)
-	}
+	b = be64(b, t.capacity.MaxSessions, t.capacity.MaxBytes)
+	b = t.shown.canonical(b)
 	sum := sha256.Sum256(b)
 	return [16]byte(sum[:16])
 }

@@ -16,14 +16,14 @@ import (
 	"holdfast/session"
 )
 
-// The payload of a log entry: a version, a checksum, and the message.
+// The payload of a log entry: the number of its format, a checksum, and the message.
 //
-//	byte 0       0x01
+//	byte 0       0x01, the format
 //	bytes 1-4    CRC-32C of the rest, little-endian
 //	bytes 5-     holdfast.log.v1.Entry
 const (
-	entryVersion = 0x01
-	frameSize    = 5
+	entryFormat = session.EntryFormat
+	frameSize   = 5
 )
 
 // Numbers of the fields of Entry.
@@ -97,22 +97,25 @@ func frame(encoded [][]byte, clocks Clocks) []byte {
 	return b
 }
 
-// seal fills in the version and the checksum of an entry's payload, of which the message is complete.
+// seal fills in the format and the checksum of an entry's payload, of which the message is complete.
 func seal(b []byte) {
-	b[0] = entryVersion
+	b[0] = entryFormat
 	binary.LittleEndian.PutUint32(b[1:], checksum(b[frameSize:]))
 }
 
+// otherRelease is what to do about a form of another release.
+const otherRelease = "run the release that wrote it"
+
 var (
 	errEmpty   = errors.New("entry has no commands")
-	errUnknown = errors.New("unknown to this version")
+	errUnknown = errors.New("unknown to this program")
 )
 
 // CheckEntry returns an error when the frame or the checksum of an entry is wrong. It accepts every entry of another
-// version, which only a release that knows the version can check. Safe for concurrent use.
+// format, which only a program that knows the format can check. Safe for concurrent use.
 func CheckEntry(data []byte) error {
 	switch {
-	case len(data) > 0 && data[0] != entryVersion:
+	case len(data) > 0 && data[0] != entryFormat:
 		return nil
 	case len(data) < frameSize:
 		return corrupt("entry of %d bytes is shorter than its frame of %d", len(data), frameSize)
@@ -142,7 +145,7 @@ type entry struct {
 	clocks   Clocks
 }
 
-// Clocks are what the leader's clocks showed when it put an entry together (D3); 0 in entries before log version 3.
+// Clocks are what the leader's clocks showed when it put an entry together (D3).
 type Clocks struct {
 	// WallMS is the wall clock in Unix milliseconds. Log is the running clock, of which the log clock L is what passed
 	// outside freezes (Y3).
@@ -168,10 +171,10 @@ func decodeEntry(data []byte) (entry, error) {
 	switch {
 	case len(data) < frameSize:
 		return entry{}, corrupt("entry of %d bytes is shorter than its frame of %d", len(data), frameSize)
-	case data[0] == 0: // no release wrote this version, but a page that was never written holds zeros
-		return entry{}, corrupt("entry version 0: there is no such version")
-	case data[0] != entryVersion:
-		return entry{}, fmt.Errorf("entry version %d: %w", data[0], errUnknown)
+	case data[0] == 0: // nobody writes this format, but a page that was never written holds zeros
+		return entry{}, corrupt("entry format 0: there is no such format")
+	case data[0] != entryFormat:
+		return entry{}, session.CheckFormat("the entry", uint64(data[0]), entryFormat, otherRelease)
 	}
 	if err := verifyChecksum(data); err != nil {
 		return entry{}, err

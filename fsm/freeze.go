@@ -92,18 +92,11 @@ func (k kept) canonical() []byte {
 
 // mayExpire reports whether a close for an expiry takes effect (Y3, Y4).
 func (s *step) mayExpire(id session.ID) bool {
-	return s.space == nil || s.space.time.Freeze == nil && s.space.keeps.until(id) <= s.space.time.Log
+	return s.space.time.Freeze == nil && s.space.keeps.until(id) <= s.space.time.Log
 }
 
-// ofOperators carries out what operators do to expiry. Below feature level 2 it does nothing: no leader proposes it.
+// ofOperators carries out what operators do to expiry.
 func (s *step) ofOperators(c session.Command) error {
-	if s.space == nil || s.space.level < session.AdminLevel {
-		level := uint32(0)
-		if s.space != nil {
-			level = s.space.level
-		}
-		return &session.LevelError{What: "an act of an operator", Has: level, Needs: session.AdminLevel}
-	}
 	switch c := c.(type) {
 	case session.FreezeExpiry:
 		s.space.time.Freeze = &session.Freeze{
@@ -148,7 +141,7 @@ func (t *Tree) Extended() (n int) {
 	return n
 }
 
-// canonicalTime appends what the digest says of freezes: nothing before the first one, as in releases without them.
+// canonicalTime appends what the digest says of freezes: nothing before the first one.
 func canonicalTime(b []byte, t session.LogTime) []byte {
 	if t.Held == 0 && t.Freeze == nil {
 		return b
@@ -243,10 +236,6 @@ func timeFrom(m *logv1.Header) (session.LogTime, error) {
 	switch {
 	case m.GetClockMs() > maxClockMS || m.GetHeldMs() > maxClockMS-m.GetClockMs():
 		return t, outOfRange("clock_ms and held_ms", "together below 2^43")
-	case m.GetHeldMs() == 0 && f == nil:
-		return t, nil
-	case m.GetLevel() < session.AdminLevel:
-		return t, fmt.Errorf("it has held_ms or frozen, and a feature level below %d", session.AdminLevel)
 	case f == nil:
 		return t, nil
 	case f.GetUntilMs() <= m.GetClockMs()+m.GetHeldMs() || f.GetUntilMs() > maxClockMS:
@@ -266,8 +255,6 @@ func (r *restorer) takeKept(m *logv1.Session) error {
 	switch {
 	case m.GetKeptMs() == 0:
 		return nil
-	case r.hanging == nil || r.hanging.space.level < session.AdminLevel:
-		return fmt.Errorf("it has kept_ms, and the header a feature level below %d", session.AdminLevel)
 	case m.GetKeptMs() > maxClockMS:
 		return outOfRange("kept_ms", "below 2^43")
 	case len(r.hanging.space.keeps.all) == session.MaxExtended:

@@ -15,12 +15,12 @@ import (
 	"holdfast/tree/store"
 )
 
-// administered returns a state with feature level 2, whose clock reads 10 s.
+// administered returns a state whose clock reads 10 s.
 func administered(t *testing.T) *withTree {
 	t.Helper()
 	r := newTree(t)
 	r.clock = 10 * time.Second
-	r.at(t, levelled(session.AdminLevel))
+	r.at(t)
 	return r
 }
 
@@ -179,21 +179,6 @@ func TestY4Bounds(t *testing.T) {
 	}
 }
 
-// Acts need feature level 2, which they say.
-func TestActsBelowTheLevel(t *testing.T) {
-	r := newTree(t)
-	for _, c := range []session.Command{
-		session.FreezeExpiry{For: time.Minute}, session.ThawExpiry{}, session.ExtendSession{ID: 1, For: time.Minute},
-	} {
-		if err := r.at(t, c)[0].Err; !errors.Is(err, session.ErrLevel) {
-			t.Errorf("%T: %v", c, err)
-		}
-		if err := lacking(session.AdminLevel).commands([]session.Command{c}); !errors.Is(err, errUnknown) {
-			t.Errorf("a former release reads %T: %v", c, err)
-		}
-	}
-}
-
 // I6: what an operator says about expiry is in the digest.
 func TestActsAreInTheDigest(t *testing.T) {
 	digests := make(map[[16]byte]string)
@@ -235,7 +220,7 @@ func TestGoldenSnapshotOfAFreeze(t *testing.T) {
 	r.act(t, session.FreezeExpiry{For: time.Hour, MS: 20_736_012_345, By: "CN=ops", Why: "network work"})
 	r.clock = 15 * time.Second
 	r.at(t, session.ForgetRequests{})
-	file := golden(t, "snapshot_v4_frozen.hex", []byte(hexLines(r.snapshot(t))))
+	file := golden(t, "snapshot_frozen.hex", []byte(hexLines(r.snapshot(t))))
 	old, err := hex.DecodeString(strings.Join(strings.Fields(string(file)), ""))
 	if err != nil {
 		t.Fatal(err)
@@ -255,13 +240,12 @@ func TestGoldenSnapshotOfAFreeze(t *testing.T) {
 // A header with a freeze that no state has is refused.
 func TestHeadersOfFreezes(t *testing.T) {
 	good := func() *logv1.Header {
-		return &logv1.Header{Level: session.AdminLevel, ClockMs: 5, HeldMs: 7, Frozen: &logv1.Frozen{UntilMs: 13}}
+		return &logv1.Header{ClockMs: 5, HeldMs: 7, Frozen: &logv1.Frozen{UntilMs: 13}}
 	}
 	if now, err := timeFrom(good()); err != nil || now.Freeze.Until != 13*time.Millisecond {
 		t.Fatalf("%+v, %v", now, err)
 	}
 	for name, change := range map[string]func(*logv1.Header){
-		"level":  func(m *logv1.Header) { m.Level = session.TreeLevel },
 		"past":   func(m *logv1.Header) { m.Frozen.UntilMs = 12 },
 		"far":    func(m *logv1.Header) { m.Frozen.UntilMs = math.MaxUint64 },
 		"held":   func(m *logv1.Header) { m.HeldMs = math.MaxUint64 },

@@ -27,7 +27,7 @@ func inMemory() bound.Cost { return bound.Cost{PerByte: 1 << 10, Fixed: 1 << 20}
 // payloadOf returns the payload of an entry with any message and the right checksum. With a wrong checksum no fuzzed
 // message would ever be decoded.
 func payloadOf(message []byte) []byte {
-	data := append([]byte{entryVersion, 0, 0, 0, 0}, message...)
+	data := append([]byte{entryFormat, 0, 0, 0, 0}, message...)
 	binary.LittleEndian.PutUint32(data[1:], checksum(message))
 	return data
 }
@@ -218,7 +218,7 @@ func FuzzRestoreState(f *testing.F) {
 		f.Add(joined(messages[:len(messages)-1]...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r := &restorer{tables: newTables()}
+		r := &restorer{tables: emptyTables()}
 		var file []byte
 		inMemory().Hold(t, len(b), func() {
 			var all []*logv1.Record
@@ -229,6 +229,9 @@ func FuzzRestoreState(f *testing.F) {
 					return
 				}
 				all = append(all, m)
+			}
+			if r.hanging == nil || r.finishTree() != nil {
+				return
 			}
 			digest := r.tables.digest()
 			trailer := &logv1.Trailer{Records: uint64(len(all)), Digest: digest[:]}
@@ -274,7 +277,7 @@ func stateHolds(t *testing.T, v *View) {
 		ends = append(ends, closing(9, s))
 		return len(moves) < 100
 	})
-	commands := append(append([]session.Command{session.Configure{Key: session.Key{1}}, opening(200)}, moves...),
+	commands := append(append([]session.Command{begins(session.Configure{Key: session.Key{1}}), opening(200)}, moves...),
 		ends...)
 	commands = append(commands, session.ForgetRequests{UpToIndex: 1 << 63})
 	for _, one := range []*replica{r, again} {

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
@@ -69,6 +70,15 @@ func (r *replica) do(t fataler, c session.Command) session.Result {
 func (r *replica) open(t fataler, c session.OpenSession) session.Session {
 	t.Helper()
 	return r.do(t, c).Session
+}
+
+// begins returns c with the feature level, and with the default limits if it has none.
+func begins(c session.Configure) session.Configure {
+	c.Level = session.FeatureLevel
+	if c.Limits == (tree.Limits{}) {
+		c.Limits = tree.DefaultLimits()
+	}
+	return c
 }
 
 // opening returns an open through node 1 with request id n.

@@ -356,7 +356,7 @@ func TestR5ATermBeginsBehindWhatWasProposedBefore(t *testing.T) {
 			b.propose(t.Context(), openNumber(1)), b.propose(t.Context(), marked(1)),
 		}
 		time.Sleep(999 * time.Millisecond)
-		begins := b.propose(t.Context(), session.Configure{Nonce: 1})
+		starts := b.propose(t.Context(), begins(session.Configure{Nonce: 1}))
 		for i, done := range former {
 			if o := <-done; !errors.Is(o.err, session.ErrNoLeader) || errors.Is(o.err, session.ErrOutcomeUnknown) ||
 				o.after != 999*time.Millisecond {
@@ -376,11 +376,11 @@ func TestR5ATermBeginsBehindWhatWasProposedBefore(t *testing.T) {
 		b.raft.entry(0).apply()
 		f := b.raft.entry(1)
 		if f == nil || len(f.commands) != 2 ||
-			!reflect.DeepEqual(f.commands[0], session.Command(session.Configure{Nonce: 1})) {
+			!reflect.DeepEqual(f.commands[0], session.Command(begins(session.Configure{Nonce: 1}))) {
 			t.Fatalf("the next entry carries %v, want the Configure and the move after it", counted(f))
 		}
 		f.apply()
-		if o := <-begins; o.err != nil {
+		if o := <-starts; o.err != nil {
 			t.Error(o.err)
 		}
 		if o := <-after; o.err != nil {

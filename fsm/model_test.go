@@ -77,7 +77,7 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 		case s.Instance == c.Instance && c.Attempt < s.attempt:
 			r.Err = session.ErrMoved
 			return r
-		case s.Instance != 0 && s.Instance != c.Instance && (c.NamedLocal || c.Named != 0 && c.Named != s.Attachment):
+		case s.Instance != 0 && s.Instance != c.Instance && (c.NamedLocal || c.Named != s.Attachment):
 			r.Err = session.ErrMoved
 			return r
 		case s.Instance != c.Instance || c.Attempt != s.attempt || c.NewOwner != s.Owner:
@@ -104,7 +104,8 @@ func (m *model) apply(index, term uint64, c session.Command) session.Result {
 				m.ended[named.ID] = session.Certificate{
 					ID: named.ID, Cause: c.Cause, LastTouchAge: named.LastTouchAge, Owner: s.Owner, Term: term,
 					Index:    index,
-					Credited: c.Credited, EndedAt: session.TimeOfMS(c.MS),
+					Credited: c.Credited, EndedAt: session.TimeOfMS(c.MS), Left: session.Left{Instance: s.Instance},
+					Story: session.Story{Timeout: s.Timeout, OpenedAt: s.OpenedAt, Labels: s.Labels},
 				}
 			}
 		}
@@ -168,7 +169,6 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 	switch rapid.SampledFrom(
 		[]string{
 			"open", "open", "move", "moves", "close", "forget", "configure", "claim", "upgrade", "capacity",
-			"version",
 		},
 	).Draw(t, "kind") {
 	case "open":
@@ -180,8 +180,6 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 			c.Labels = session.Labels{{Key: "k", Value: "v"}}
 		}
 		return c
-	case "version":
-		return session.SetLogVersion{Version: 2}
 	case "moves":
 		c := session.MoveSessions{NewOwner: node.Draw(t, "owner"), Instance: rapid.Uint64Max(2).Draw(t, "instance")}
 		for range rapid.IntRange(1, 5).Draw(t, "sessions") {
@@ -235,7 +233,7 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 	case "forget":
 		return session.ForgetRequests{UpToIndex: rapid.Uint64Max(index).Draw(t, "up to")}
 	default:
-		return session.Configure{Key: session.Key{byte(index)}, Nonce: index}
+		return begins(session.Configure{Key: session.Key{byte(index)}, Nonce: index})
 	}
 }
 
@@ -341,7 +339,7 @@ func checkAgainst(t *rapid.T, r *replica, m *model) {
 
 // rebuild adds all contents of from to the empty tables to.
 func rebuild(to, from *tables) {
-	to.attachment, to.key, to.capacity, to.version = from.attachment, from.key, from.capacity, from.version
+	to.attachment, to.key, to.capacity, to.shown = from.attachment, from.key, from.capacity, from.shown
 	for _, mark := range from.marks {
 		if mark != 0 {
 			to.setMark(mark)

@@ -89,18 +89,6 @@ func TestM1AnotherProcessNamesThePresentAttachment(t *testing.T) {
 	}
 }
 
-// A move from a release before MoveSession.Named names no attachment, and takes effect.
-func TestM1AMoveThatNamesNoneTakesEffect(t *testing.T) {
-	r := newReplica()
-	s := r.open(t, opening(1))
-	for instance := uint64(1); instance < 4; instance++ {
-		got := r.do(t, session.MoveSession{ID: s.ID, NewOwner: 2, Instance: instance, Attempt: 1}).Session
-		if got.Attachment != instance+1 || got.Instance != instance {
-			t.Errorf("process %d has %+v", instance, got)
-		}
-	}
-}
-
 func TestM1SameAttemptIsAnsweredAsTheFirstTime(t *testing.T) {
 	r := newReplica()
 	s := r.open(t, opening(1))

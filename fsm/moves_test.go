@@ -118,23 +118,3 @@ func TestMovesOfUnevenColumnsAreRefused(t *testing.T) {
 		}
 	}
 }
-
-// The log version only rises: two leaders may propose theirs in either order.
-func TestLogVersionOnlyRises(t *testing.T) {
-	r := newReplica()
-	if got := r.LogVersion(); got != 0 {
-		t.Fatalf("log version of an empty log is %d, want 0", got)
-	}
-	r.do(t, session.SetCapacity{Capacity: session.Capacity{MaxSessions: 9, MaxBytes: session.MinCapacityBytes}})
-	if got := r.LogVersion(); got != 1 {
-		t.Errorf("log version of a log with a capacity is %d, want 1", got)
-	}
-	_, before := r.Digest()
-	r.do(t, session.SetLogVersion{Version: 2})
-	if _, after := r.Digest(); before == after {
-		t.Error("the log version is not in the digest")
-	}
-	if got := r.LogVersion(); got != 2 {
-		t.Errorf("log version is %d, want 2", got)
-	}
-}

@@ -75,9 +75,6 @@ const (
 func kindOf(c session.Command) kind {
 	switch c := c.(type) {
 	case session.Configure:
-		if c.Level > 0 && c.Key == (session.Key{}) {
-			return leaderCommands // it begins no term, but raises the feature level (W8)
-		}
 		return termStarts
 	case session.CloseSessions:
 		if c.Cause == session.CauseExpired {

@@ -79,11 +79,11 @@ func TestOnRaft(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		in := stores{logs: raft.NewInmemStore(), snapshots: raft.NewInmemSnapshotStore()}
 		s := startServer(t, in)
-		if _, err := s.proposer.Propose(t.Context(), session.Configure{}); !errors.Is(err, session.ErrNotLeader) {
+		if _, err := s.proposer.Propose(t.Context(), begins(session.Configure{})); !errors.Is(err, session.ErrNotLeader) {
 			t.Errorf("a proposal before there is a leader = %v, want %v", err, session.ErrNotLeader)
 		}
 		<-s.raft.LeaderCh()
-		begun := s.propose(t, session.Configure{Key: session.Key{1}, Nonce: 1})
+		begun := s.propose(t, begins(session.Configure{Key: session.Key{1}, Nonce: 1}))
 		if got := s.raft.CurrentTerm(); begun.Term != got || begun.Index != 3 {
 			t.Errorf("the term begins at %d of %d, want 3 of %d: after the configuration and the no-op", begun.Index,
 				begun.Term, got)
@@ -107,7 +107,7 @@ func TestOnRaft(t *testing.T) {
 		s = startServer(t, in)
 		defer s.stop()
 		<-s.raft.LeaderCh()
-		if got := s.propose(t, session.Configure{Key: session.Key{2}, Nonce: 2}); got.Term <= begun.Term {
+		if got := s.propose(t, begins(session.Configure{Key: session.Key{2}, Nonce: 2})); got.Term <= begun.Term {
 			t.Errorf("term after a restart is %d, want more than %d", got.Term, begun.Term)
 		}
 		if got, ok := s.Session(opened.ID); !ok || got.Attachment != moved.Attachment || got.Owner != 2 {

@@ -16,8 +16,7 @@ func (s *State) Frozen() *View {
 	return s.frozen()
 }
 
-// Tree returns the tree with its writers as of the newest entry that reads show; nil below feature level 1 (W8). It
-// takes no lock.
+// Tree returns the tree with its writers as of the newest entry that reads show. It takes no lock.
 func (s *State) Tree() *Tree { return s.tree.Load() }
 
 // Session returns a session, false when there is none with that id.
@@ -74,18 +73,6 @@ func (s *State) Sessions() (n int) {
 func (s *State) Usage() (u session.Usage) {
 	s.read(func(t *tables) { u = t.usage() })
 	return u
-}
-
-// LogVersion returns the version of log entries that every member reads as far as the log says, see
-// [session.SetLogVersion] and [session.SetCapacity].
-func (s *State) LogVersion() (version uint32) {
-	s.read(func(t *tables) {
-		version = t.version
-		if version == 0 && t.capacity != (session.Capacity{}) {
-			version = 1
-		}
-	})
-	return version
 }
 
 // Requests returns the number of request ids that the state remembers (O2).

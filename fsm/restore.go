@@ -12,7 +12,7 @@ import (
 var errOlderSnapshot = errors.New("the snapshot is older than the state")
 
 // Restore replaces the state by a snapshot, and closes the snapshot. It reads the snapshot to its end and checks it
-// before it replaces anything. If the snapshot is cut short, corrupt or of a newer version, Restore leaves the state as
+// before it replaces anything. If the snapshot is cut short, corrupt or of another format, Restore leaves the state as
 // it was, calls [Config.Fatal], and returns an error.
 //
 // Restore refuses a snapshot that is older than the state with an error. Raft installs every snapshot that a leader
@@ -24,9 +24,6 @@ func (s *State) Restore(from io.ReadCloser) error {
 	if broken := errors.Join(disk.err, from.Close()); broken != nil {
 		const advice = "see to the disk (space, permissions, health) and start the node again"
 		return s.halt(fmt.Errorf("reading snapshot%s: %w: %s", nameOf(from), broken, advice))
-	}
-	if err == nil && v.tables.shown != nil {
-		err = s.lacks.level(v.tables.shown.Level)
 	}
 	if err != nil {
 		return s.halt(&UnreadableError{What: "snapshot" + nameOf(from), Err: err})

@@ -82,8 +82,8 @@ func TestRestoreNamesTheFile(t *testing.T) {
 	newer[0].GetHeader().Version = 2
 	cut := good[:len(good)-70]
 	for want, b := range map[string][]byte{
-		"snapshot /data/snapshots/2-9-1/state.bin is damaged: record 8: message: the file is cut short": cut,
-		"this node's release cannot read snapshot /data/snapshots/2-9-1/state.bin: record 0":            assemble(t, newer),
+		"snapshot /data/snapshots/2-9-1/state.bin is damaged: record 11: message: the file is cut short": cut,
+		"this node's release cannot read snapshot /data/snapshots/2-9-1/state.bin: record 0":             assemble(t, newer),
 	} {
 		err := newReplica().Restore(countedSnapshot{namedSnapshot{io.NopCloser(bytes.NewReader(b))}})
 		if err == nil || !strings.HasPrefix(err.Error(), want) ||
@@ -131,7 +131,7 @@ func assemble(tb testing.TB, all []*logv1.Record) []byte {
 
 func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 	// Positions of records in furnished's snapshot.
-	const header, mark, first, labelled, certificate, request, trailer = 0, 1, 3, 4, 5, 7, 10
+	const header, mark, first, labelled, certificate, request, trailer = 0, 1, 3, 4, 8, 10, 13
 	swap := func(i, j int) func([]*logv1.Record) {
 		return func(all []*logv1.Record) { all[i], all[j] = all[j], all[i] }
 	}
@@ -146,46 +146,26 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		want   string
 	}{
 		"empty record": {set(mark, func(m *logv1.Record) { m.Record = nil }), "record 1: it is empty"},
-		"record of version 3": {
-			set(mark, func(m *logv1.Record) { m.Record = &logv1.Record_TreeEntry{TreeEntry: &logv1.TreeEntry{Path: "/"}} }),
-			"record 1: it is about a tree, and the header has none",
-		},
-		"clock of version 3": {
-			set(header, func(m *logv1.Record) { m.GetHeader().ClockMs = 1 }),
-			"record 0: header: a snapshot of version",
-		},
-		"writes of version 3": {
-			set(certificate, func(m *logv1.Record) { m.GetCertificate().Applied = 1 }),
-			"certificate: it is about a tree, and the header has none",
-		},
-		"no header":   {swap(header, mark), "record 0: mark: it comes before the header"},
-		"two headers": {func(all []*logv1.Record) { all[1] = all[0] }, "record 1: header: the file has a second header"},
-		"newer version": {
-			set(header, func(m *logv1.Record) { m.GetHeader().Version = 5 }),
-			"record 0: header: snapshot version 5",
-		},
-		"log version in version 1": {
-			set(header, func(m *logv1.Record) { m.GetHeader().LogVersion = 2 }),
-			"record 0: header: a snapshot of version 1 must have no log version",
-		},
-		"version 3 of nothing": {
-			set(header, func(m *logv1.Record) { m.GetHeader().Version = 3 }),
-			"record 0: header: log version must be 2 to 3, which this release reads",
-		},
-		"log version of a later release": {
-			set(header, func(m *logv1.Record) { m.GetHeader().Version, m.GetHeader().LogVersion = 3, 4 }),
-			"record 0: header: log version must be 2 to 3, which this release reads",
-		},
-		"version 2 of nothing": {
+		"no header":    {swap(header, mark), "record 0: mark: it comes before the header"},
+		"two headers":  {func(all []*logv1.Record) { all[1] = all[0] }, "record 1: header: the file has a second header"},
+		"another format": {
 			set(header, func(m *logv1.Record) { m.GetHeader().Version = 2 }),
-			"record 0: header: max_sessions",
+			"record 0: header: the snapshot has format 2, and this program reads format 1",
 		},
-		"capacity in version 1": {
-			set(header, func(m *logv1.Record) { m.GetHeader().MaxSessions = 2 }),
-			"header: a snapshot of version 1 must have no capacity",
+		"a later level": {
+			set(header, func(m *logv1.Record) { m.GetHeader().Level = 2 }),
+			"record 0: header: the cluster has feature level 2, and this program knows levels up to 1",
+		},
+		"no limits": {
+			set(header, func(m *logv1.Record) { m.GetHeader().Limits = nil }),
+			"record 0: header: limits",
+		},
+		"no story": {
+			set(certificate, func(m *logv1.Record) { m.GetCertificate().TimeoutMs = 0 }),
+			"certificate: timeout_ms",
 		},
 		"capacity of no bytes": {
-			set(header, func(m *logv1.Record) { m.GetHeader().Version, m.GetHeader().MaxSessions = 2, 1 }),
+			set(header, func(m *logv1.Record) { m.GetHeader().MaxSessions = 1 }),
 			"header: max_state_bytes",
 		},
 		"bad key": {
@@ -262,7 +242,7 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 		"request twice": {func(all []*logv1.Record) { all[request+2] = all[request+1] }, "a second open_request"},
 		"fewer records": {
 			set(trailer, func(m *logv1.Record) { m.GetTrailer().Records-- }),
-			"10 records, and the trailer says 9",
+			"13 records, and the trailer says 12",
 		},
 		"another digest": {set(trailer, func(m *logv1.Record) { m.GetTrailer().Digest[15]++ }), "digest"},
 		"no digest":      {set(trailer, func(m *logv1.Record) { m.GetTrailer().Digest = nil }), "digest"},
@@ -321,7 +301,7 @@ func TestRestoreRefusesMissingCertificates(t *testing.T) {
 		r := newReplica()
 		r.tables.issued = issued
 		if kept {
-			r.tables.addCertificate(&certificate{id: 1, number: issued, owner: 1, cause: session.CauseClosed})
+			r.tables.addCertificate(&certificate{id: 1, number: issued, owner: 1, cause: session.CauseClosed, story: &session.Story{Timeout: 1e9}})
 		}
 		b := r.snapshot(t)
 		if issued == 0 {

@@ -14,7 +14,7 @@ import (
 
 // readSnapshot returns the state that writeSnapshot wrote. The view's tables can be written to.
 func readSnapshot(from io.Reader) (*View, error) {
-	r := &restorer{recordReader: recordReader{r: bufio.NewReaderSize(from, snapshotBuffer)}, tables: newTables()}
+	r := &restorer{recordReader: recordReader{r: bufio.NewReaderSize(from, snapshotBuffer)}, tables: emptyTables()}
 	if err := r.magic(); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ type restorer struct {
 	header *logv1.Header
 	tables *tables
 	last   uint64 // key of the newest record of this part
-	// hanging restores what hangs on the sessions; nil if the header has no tree.
+	// hanging restores what hangs on the sessions; nil before the header.
 	hanging *spaceRestorer
 }
 
@@ -119,6 +119,10 @@ func (r *restorer) takeHeader(m *logv1.Header) error {
 	if err := noUnknownFields(m); err != nil {
 		return err
 	}
+	err := session.CheckFormat("the snapshot", uint64(m.GetVersion()), session.SnapshotFormat, otherRelease)
+	if err != nil {
+		return err
+	}
 	capacity, err := capacityFrom(m)
 	if err != nil {
 		return err
@@ -127,33 +131,17 @@ func (r *restorer) takeHeader(m *logv1.Header) error {
 	if err != nil {
 		return err
 	}
-	r.tables.version = m.GetLogVersion()
 	r.header, r.tables.key, r.tables.attachment, r.tables.capacity = m, key, m.GetAttachment(), capacity
 	return r.beginTree(m)
 }
 
-// capacityFrom returns the capacity in a header, and checks that the header has what its version says.
+// capacityFrom returns the capacity in a header, which is zero before the first SetCapacity.
 func capacityFrom(m *logv1.Header) (session.Capacity, error) {
 	c := session.Capacity{MaxSessions: m.GetMaxSessions(), MaxBytes: m.GetMaxStateBytes()}
-	if v := m.GetVersion(); v < snapshotVersioned && m.GetLogVersion() != 0 {
-		return c, fmt.Errorf("a snapshot of version %d must have no log version", v)
-	}
-	switch m.GetVersion() {
-	case snapshotVersioned, snapshotWithTree:
-		if err := checkLogVersion(m.GetLogVersion()); err != nil || c == (session.Capacity{}) {
-			return c, err
-		}
-		return c, checkCapacity(c)
-	case snapshotBounded:
-		return c, checkCapacity(c)
-	case snapshotPlain:
-		if c != (session.Capacity{}) {
-			return c, errors.New("a snapshot of version 1 must have no capacity")
-		}
+	if c == (session.Capacity{}) {
 		return c, nil
-	default:
-		return c, fmt.Errorf("snapshot version %d: %w", m.GetVersion(), errUnknown)
 	}
+	return c, checkCapacity(c)
 }
 
 func (r *restorer) takeMark(m *logv1.Mark) error {
@@ -228,10 +216,10 @@ func (r *restorer) takeCertificate(m *logv1.Certificate) error {
 		id: session.ID(m.GetId()), number: m.GetNumber(), term: m.GetTerm(), index: m.GetIndex(),
 		credited: m.GetCreditedMs(), ms: m.GetMs(), age: m.GetLastTouchAgeMsPlus_1(), owner: owner, cause: cause,
 	}
-	if c.left, err = r.left(m); err != nil {
+	if c.left, err = leftFrom(m); err != nil {
 		return err
 	}
-	if c.story, err = r.story(m); err != nil {
+	if c.story, err = storyFrom(m); err != nil {
 		return err
 	}
 	if _, ok := r.tables.certificate(c.id); ok || c.id == 0 {

@@ -70,7 +70,7 @@ func TestI7IDsAreNeverReused(t *testing.T) {
 
 func TestOpenGivesTheSession(t *testing.T) {
 	r := newReplica()
-	r.do(t, session.Configure{Key: session.Key{1}})
+	r.do(t, begins(session.Configure{Key: session.Key{1}}))
 	c := opening(1)
 	c.Labels = session.Labels{{Key: "app", Value: "x"}}
 	got := r.open(t, c)
@@ -253,6 +253,7 @@ func TestCertificate(t *testing.T) {
 		ID: s.ID, Cause: session.CauseExpired, LastTouchAge: 4 * time.Second, Owner: 1, Term: 9, Index: 2,
 		Credited: time.Second,
 		EndedAt:  session.TimeOfMS(9000),
+		Story:    session.Story{Timeout: s.Timeout, OpenedAt: s.OpenedAt},
 	}
 	r.apply(t, 9, closing(9, s))
 	if got, ok := r.Certificate(s.ID); !ok || !got.Equal(want) {
@@ -302,10 +303,10 @@ func TestConfigureKeepsTheFirstKey(t *testing.T) {
 	if _, ok := r.Credential(7); ok || r.Verify(7, session.Credential{}) {
 		t.Error("Credential returns a credential before there is a key")
 	}
-	r.do(t, session.Configure{Nonce: 1}) // a Configure without a key
+	r.do(t, begins(session.Configure{Nonce: 1})) // a Configure without a key
 	first := session.Key{1, 2, 3}
-	r.do(t, session.Configure{Key: first, Nonce: 2})
-	r.do(t, session.Configure{Key: session.Key{9}, Nonce: 3})
+	r.do(t, begins(session.Configure{Key: first, Nonce: 2}))
+	r.do(t, begins(session.Configure{Key: session.Key{9}, Nonce: 3}))
 	want := first.Credential(7)
 	if got, ok := r.Credential(7); !ok || got != want {
 		t.Errorf("Credential = %x, %v, want %x of the first key", got, ok, want)
@@ -395,7 +396,7 @@ func TestI6DigestCoversEverything(t *testing.T) {
 			r.tables.dropSession(&d, &one)
 			d.end()
 		},
-		"certificate": func(r *replica) { r.tables.addCertificate(&certificate{id: 5, number: 1}) },
+		"certificate": func(r *replica) { r.tables.addCertificate(&certificate{id: 5, number: 1, story: &session.Story{}}) },
 	}
 	for i, set := range []func(*certificate){
 		func(c *certificate) { c.term++ }, func(c *certificate) { c.index++ }, func(c *certificate) { c.credited++ },
@@ -404,7 +405,7 @@ func TestI6DigestCoversEverything(t *testing.T) {
 		}, func(c *certificate) { c.age++ }, func(c *certificate) { c.owner++ }, func(c *certificate) { c.cause++ },
 	} {
 		changes[fmt.Sprintf("certificate's field %d", i)] = func(r *replica) {
-			c := &certificate{id: 5, number: 1}
+			c := &certificate{id: 5, number: 1, story: &session.Story{}}
 			set(c)
 			r.tables.addCertificate(c)
 		}

@@ -62,11 +62,9 @@ func (s *State) verify(v *View, live *tables, pace func() error) error {
 	live.sum.plus(is.sum)
 	live.sum.minus(was.sum)
 	live.bytes += is.bytes - was.bytes
-	if live.space != nil {
-		live.space.sum.plus(is.space)
-		live.space.sum.minus(was.space)
-		s.show(s.index)
-	}
+	live.space.sum.plus(is.space)
+	live.space.sum.minus(was.space)
+	s.show(s.index)
 	s.remember(s.index)
 	return &DamageError{v.index}
 }
@@ -105,7 +103,7 @@ func (t *tables) recount(pace func() error) (tally, error) {
 	if err == nil {
 		t.requests.all(func(q request) bool { return add(q.canonical(scratch), session.RequestBytes) })
 	}
-	if err == nil && t.shown != nil {
+	if err == nil {
 		t.shown.canonicals(func(canonical []byte) bool {
 			all.space.add(canonical)
 			return paced()

@@ -30,18 +30,11 @@ import (
 // OpenRequests, oldest first; one Trailer, after which the file ends.
 // The Trailer holds the number of records before it and the digest of the state. The same state gives the same bytes.
 //
-// A release that adds something to the format changes Header.version, so that older releases refuse the file and lose
-// nothing. Version 2 is version 1 with a capacity in the header, version 3 has a log version there, and a capacity or
-// none, version 4 has a tree. A state with none of these is written as version 1, which every release reads, and so on:
-// below feature level 1 no release needs to know of the tree (W8). What comes with a later feature level needs no other
-// version: a release refuses a header with a level that it does not have.
+// Header.version is the number of this format. A node refuses a file with another number, and one whose feature level
+// it does not know (W8).
 const (
-	snapshotMagic     = "holdfast snapshot\n"
-	snapshotPlain     = 1
-	snapshotBounded   = 2
-	snapshotVersioned = 3
-	snapshotWithTree  = 4
-	maxRecordSize     = form.MaxRecord
+	snapshotMagic = "holdfast snapshot\n"
+	maxRecordSize = form.MaxRecord
 	// snapshotBuffer is the size of the buffer through which a snapshot is written or read.
 	snapshotBuffer = 64 << 10
 )
@@ -79,21 +72,12 @@ func writeSnapshot(w io.Writer, v *View) error {
 	rw.bytes([]byte(snapshotMagic))
 	t := &v.tables
 	header := &logv1.Header{
-		Version: snapshotPlain, Index: v.index, Term: v.term, Attachment: t.attachment,
+		Version: session.SnapshotFormat, Index: v.index, Term: v.term, Attachment: t.attachment,
 		ClusterKey: keyBytes(t.key), Certificates: t.issued,
 		MaxSessions: t.capacity.MaxSessions, MaxStateBytes: t.capacity.MaxBytes,
-		LogVersion: t.version,
+		Level: t.shown.Level, Limits: limitsProto(t.shown.Limits),
 	}
-	switch {
-	case t.shown != nil:
-		header.Version, header.Level = snapshotWithTree, t.shown.Level
-		header.Limits = limitsProto(&t.shown.Limits)
-		setTime(header, t.shown.Time)
-	case t.version != 0:
-		header.Version = snapshotVersioned
-	case t.capacity != (session.Capacity{}):
-		header.Version = snapshotBounded
-	}
+	setTime(header, t.shown.Time)
 	rw.record(&logv1.Record{Record: &logv1.Record_Header{Header: header}})
 	for node, mark := range t.marks {
 		if mark != 0 {
@@ -102,9 +86,7 @@ func writeSnapshot(w io.Writer, v *View) error {
 		}
 	}
 	writeSessions(rw, t)
-	if t.shown != nil {
-		writeTree(rw, t.shown)
-	}
+	writeTree(rw, t.shown)
 	for _, c := range t.certificates.items {
 		rw.record(&logv1.Record{Record: &logv1.Record_Certificate{Certificate: certificateProto(c)}})
 	}
@@ -128,9 +110,7 @@ func writeSessions(w *recordWriter, t *tables) {
 		if s.labels != nil {
 			m.Labels = labelsProto(*s.labels)
 		}
-		if t.shown != nil {
-			m.KeptMs = uint64(t.shown.Kept(s.id).Milliseconds())
-		}
+		m.KeptMs = uint64(t.shown.Kept(s.id).Milliseconds())
 		w.record(r)
 		return w.err == nil
 	})
@@ -170,10 +150,9 @@ func certificateProto(c *certificate) *logv1.Certificate {
 		m.Instance, m.Applied, m.Floor = left.Instance, left.Applied, left.Floor
 		m.Ephemerals, m.Will = left.Ephemerals, logv1.WillFate(left.Will)
 	}
-	if story := c.story; story != nil {
-		m.TimeoutMs, m.OpenedMs = uint32(story.Timeout.Milliseconds()), session.MS(story.OpenedAt)
-		m.Labels, m.By, m.Why = labelsProto(story.Labels), story.By, story.Why
-		m.LateMs, m.CreditMs, m.SilentMs = packSpan(story.Late), packSpan(story.Credit), packSpan(story.Silent)
-	}
+	story := c.story
+	m.TimeoutMs, m.OpenedMs = uint32(story.Timeout.Milliseconds()), session.MS(story.OpenedAt)
+	m.Labels, m.By, m.Why = labelsProto(story.Labels), story.By, story.Why
+	m.LateMs, m.CreditMs, m.SilentMs = packSpan(story.Late), packSpan(story.Credit), packSpan(story.Silent)
 	return m
 }

@@ -19,13 +19,13 @@ import (
 // furnished returns a state with records of each kind for a snapshot.
 func furnished(t fataler) *replica {
 	r := newReplica()
-	r.do(t, session.Configure{Key: session.Key{1, 2, 3}, Nonce: 4})
+	r.do(t, begins(session.Configure{Key: session.Key{1, 2, 3}, Nonce: 4}))
 	plain := r.open(t, opening(1))
 	c := opening(2)
 	c.Node, c.Timeout, c.Labels = 200, 40*time.Second, session.Labels{{Key: "app", Value: "billing"}, {Key: "zone"}}
 	labelled := r.open(t, c)
 	r.apply(t, 1, opening(3), opening(4))
-	r.do(t, session.MoveSession{ID: labelled.ID, NewOwner: 3, Instance: 0xfedcba9876543210, Attempt: 2})
+	r.do(t, session.MoveSession{ID: labelled.ID, NewOwner: 3, Instance: 0xfedcba9876543210, Attempt: 2, Named: 2})
 	r.apply(t, 2, closing(2, plain))
 	wish := closing(3, session.Session{ID: plain.ID + 1, Attachment: 3})
 	wish.Cause, wish.Sessions[0].LastTouchAge = session.CauseClosed, -1
@@ -67,7 +67,7 @@ func contents(r *replica) map[string]any {
 		"key":      r.tables.key,
 		"requests": r.tables.requests.list(), "certificates": values(r.tables.certificates.items),
 		"issued": r.tables.issued, "term": r.term, "capacity": r.tables.capacity,
-		"version": r.tables.version, "bytes": r.tables.bytes,
+		"bytes": r.tables.bytes,
 	}
 }
 
@@ -81,7 +81,7 @@ func values[T any](items []*T) []T {
 
 func TestGoldenSnapshot(t *testing.T) {
 	r := furnished(t)
-	file := golden(t, "snapshot_v1.hex", []byte(hexLines(r.snapshot(t))))
+	file := golden(t, "snapshot.hex", []byte(hexLines(r.snapshot(t))))
 	old, err := hex.DecodeString(strings.Join(strings.Fields(string(file)), ""))
 	if err != nil {
 		t.Fatal(err)
@@ -89,46 +89,22 @@ func TestGoldenSnapshot(t *testing.T) {
 	same(t, restored(t, old), r)
 }
 
-// A state with a capacity is written as version 2.
 func TestGoldenSnapshotWithACapacity(t *testing.T) {
 	r := furnished(t)
 	r.do(t, session.SetCapacity{Capacity: session.Capacity{MaxSessions: 2_000_000, MaxBytes: 2 << 30}})
 	b := r.snapshot(t)
-	file := golden(t, "snapshot_v2.hex", []byte(hexLines(b)))
+	file := golden(t, "snapshot_capacity.hex", []byte(hexLines(b)))
 	old, err := hex.DecodeString(strings.Join(strings.Fields(string(file)), ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := records(t, old)[0].GetHeader(); got.GetVersion() != 2 || got.GetMaxSessions() != 2_000_000 ||
+	if got := records(t, old)[0].GetHeader(); got.GetMaxSessions() != 2_000_000 ||
 		got.GetMaxStateBytes() != 2<<30 {
-		t.Errorf("the header is %v, want version 2 with the capacity", got)
+		t.Errorf("the header is %v, want one with the capacity", got)
 	}
 	same(t, restored(t, old), r)
 }
 
-// A state with a log version is written as version 3, with a capacity and without.
-func TestGoldenSnapshotWithALogVersion(t *testing.T) {
-	r := furnished(t)
-	r.do(t, session.SetLogVersion{Version: 2})
-	same(t, restored(t, r.snapshot(t)), r)
-	r.do(t, session.SetCapacity{Capacity: session.Capacity{MaxSessions: 2_000_000, MaxBytes: 2 << 30}})
-	b := r.snapshot(t)
-	file := golden(t, "snapshot_v3.hex", []byte(hexLines(b)))
-	old, err := hex.DecodeString(strings.Join(strings.Fields(string(file)), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := records(t, old)[0].GetHeader(); got.GetVersion() != 3 || got.GetLogVersion() != 2 ||
-		got.GetMaxSessions() != 2_000_000 {
-		t.Errorf("the header is %v, want version 3 with log version and capacity", got)
-	}
-	if got := restored(t, old); got.LogVersion() != 2 {
-		t.Errorf("the restored state has log version %d, want 2", got.LogVersion())
-	}
-	same(t, restored(t, old), r)
-}
-
-// A state with a tree is written as version 4.
 func TestGoldenSnapshotWithATree(t *testing.T) {
 	r := newTree(t)
 	s := r.open(t, 1, 7)
@@ -144,13 +120,13 @@ func TestGoldenSnapshotWithATree(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.at(t, closing(1, gone))
-	file := golden(t, "snapshot_v4.hex", []byte(hexLines(r.snapshot(t))))
+	file := golden(t, "snapshot_tree.hex", []byte(hexLines(r.snapshot(t))))
 	old, err := hex.DecodeString(strings.Join(strings.Fields(string(file)), ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := records(t, old)[0].GetHeader(); got.GetVersion() != 4 || got.GetLevel() != 1 || got.GetClockMs() != 1500 {
-		t.Errorf("the header is %v, want version 4 with level and clock", got)
+	if got := records(t, old)[0].GetHeader(); got.GetLevel() != 1 || got.GetClockMs() != 1500 {
+		t.Errorf("the header is %v, want one with level and clock", got)
 	}
 	again := restored(t, old)
 	if c, ok := again.Certificate(gone.ID); !ok || c.Left.Ephemerals != 1 || c.Left.Applied != 1 || c.Left.Instance != 8 {

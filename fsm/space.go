@@ -9,9 +9,9 @@ import (
 	"holdfast/tree/writers"
 )
 
-// space is what hangs on the sessions of the tables: the tree, and what makes each write take effect once. It is there
-// from feature level 1 on (W8).
+// space is what hangs on the sessions of the tables: the tree, and what makes each write take effect once.
 type space struct {
+	// level is the cluster's feature level, 0 before the first Configure (W8).
 	level   uint32
 	limits  tree.Limits
 	tree    *store.Tree
@@ -30,10 +30,10 @@ func (s *space) Add(canonical []byte) { s.sum.add(canonical) }
 // Remove takes from the digest what a part of the space no longer has.
 func (s *space) Remove(canonical []byte) { s.sum.remove(canonical) }
 
-// newSpace returns the space of a cluster that a Configure has just raised to a feature level.
-func newSpace(level uint32, limits tree.Limits, at store.At) *space {
-	s := &space{level: level, limits: limits, time: session.LogTime{Log: at.L}}
-	s.tree = store.New(s, limits, at)
+// newSpace returns the space before the first entry. The entries that each tree has get the lowest stamp.
+func newSpace() *space {
+	s := &space{limits: tree.DefaultLimits()}
+	s.tree = store.New(s, s.limits, store.At{Stamp: tree.StampAt(0, 1)})
 	s.writers = writers.New(s, writers.DefaultLimits())
 	return s
 }
@@ -43,7 +43,7 @@ func newSpace(level uint32, limits tree.Limits, at store.At) *space {
 type Tree struct {
 	// Index is that of the entry.
 	Index uint64
-	// Level is the feature level, 1 or more (W8).
+	// Level is the cluster's feature level, 0 before the first Configure (W8).
 	Level uint32
 	// Clock is the log clock (D3), Time has it too.
 	Clock   time.Duration
@@ -65,9 +65,6 @@ func (s *space) freeze(index uint64) *Tree {
 
 // spaceSum returns the digest of what hangs on the sessions.
 func (t *tables) spaceSum() setHash {
-	if t.shown == nil {
-		return setHash{}
-	}
 	return t.shown.sum
 }
 
@@ -102,10 +99,9 @@ type Wrote struct {
 // the same duties. It is told after the observers of sessions, and before [State.AppliedIndex] shows the entry (D8).
 type TreeObserver interface {
 	// AppliedTree says what an entry did: its changes and its writes, each in the order of their stamps. now is the tree
-	// after it, which [State.Tree] already returns. It is called from feature level 1 on, for each entry with commands
-	// or clocks, and for each change of Raft's configuration: a snapshot may have the index of one, and a client that
+	// after it, which [State.Tree] already returns. It is called for each entry with commands or clocks, and for each change of Raft's configuration: a snapshot may have the index of one, and a client that
 	// has been told this index by a node that restored it goes on only where the index is reached (N4).
 	AppliedTree(now *Tree, changes []tree.Change, wrote []Wrote)
-	// RestoredTree says that a snapshot has replaced the state; now is nil if it has no tree.
+	// RestoredTree says that a snapshot has replaced the state.
 	RestoredTree(now *Tree)
 }

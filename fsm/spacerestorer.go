@@ -1,8 +1,8 @@
 package fsm
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 
 	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
@@ -20,24 +20,13 @@ type spaceRestorer struct {
 	lists   form.Lists
 }
 
-// beginTree takes what a header says of the tree, and checks that it says so if its version has one.
+// beginTree takes what a header says of the tree.
 func (r *restorer) beginTree(m *logv1.Header) error {
-	if m.GetVersion() != snapshotWithTree {
-		if m.GetLevel() != 0 || m.GetClockMs() != 0 || m.GetLimits() != nil || m.GetHeldMs() != 0 || m.GetFrozen() != nil {
-			return fmt.Errorf("a snapshot of version %d must have no tree", m.GetVersion())
-		}
-		return nil
-	}
 	limits, err := limitsFrom(m.GetLimits())
-	switch {
-	case err != nil:
+	if err := cmp.Or(checkLevel(m.GetLevel()), err); err != nil {
 		return err
-	case limits == nil:
-		return outOfRange("limits", "those of the tree")
-	case m.GetLevel() == 0 || m.GetLevel() > session.FeatureLevel:
-		return outOfRange("level", fmt.Sprintf("1 to %d, which this release has", session.FeatureLevel))
 	}
-	s := &space{level: m.GetLevel(), limits: *limits}
+	s := &space{level: m.GetLevel(), limits: limits}
 	if s.time, err = timeFrom(m); err != nil {
 		return err
 	}
@@ -46,7 +35,7 @@ func (r *restorer) beginTree(m *logv1.Header) error {
 		return ok
 	}
 	r.hanging = &spaceRestorer{
-		space: s, writers: writers.NewRestorer(s, writers.DefaultLimits(), alive), tree: store.NewRestorer(s, *limits, alive),
+		space: s, writers: writers.NewRestorer(s, writers.DefaultLimits(), alive), tree: store.NewRestorer(s, limits, alive),
 	}
 	return nil
 }
@@ -54,7 +43,7 @@ func (r *restorer) beginTree(m *logv1.Header) error {
 // takeOfTree takes a record that package form reads.
 func (r *restorer) takeOfTree(record []byte) error {
 	if r.hanging == nil {
-		return errors.New("it is about a tree, and the header has none")
+		return errors.New("it comes before the header")
 	}
 	if form.IsWriter(record) {
 		one, err := form.ParseWriter(record)
@@ -78,7 +67,7 @@ func (r *restorer) takeOfTree(record []byte) error {
 
 // finishTree puts the tree into the tables once its last record is there.
 func (r *restorer) finishTree() error {
-	if r.hanging == nil || r.tables.space != nil {
+	if r.tables.space != nil {
 		return nil
 	}
 	s := r.hanging.space
@@ -91,22 +80,13 @@ func (r *restorer) finishTree() error {
 	return nil
 }
 
-// story returns the story in a certificate, nil for none.
-func (r *restorer) story(m *logv1.Certificate) (*session.Story, error) {
-	if m.GetTimeoutMs() == 0 {
-		if m.GetOpenedMs() != 0 || len(m.GetLabels()) > 0 || m.GetLateMs() != 0 || m.GetCreditMs() != 0 ||
-			m.GetSilentMs() != 0 || m.GetBy() != "" || m.GetWhy() != "" {
-			return nil, outOfRange("timeout_ms", "not 0 in a story")
-		}
-		return nil, nil //nolint:nilnil // there is none
-	}
+// storyFrom returns the story in a certificate.
+func storyFrom(m *logv1.Certificate) (*session.Story, error) {
 	labels, err := labelsFrom(m.GetLabels())
 	switch {
 	case err != nil:
 		return nil, err
-	case r.hanging == nil || r.hanging.space.level < session.AdminLevel:
-		return nil, fmt.Errorf("it has a story, and the header a feature level below %d", session.AdminLevel)
-	case unpackTimeout(m.GetTimeoutMs()) > session.MaxTimeout:
+	case m.GetTimeoutMs() == 0 || unpackTimeout(m.GetTimeoutMs()) > session.MaxTimeout:
 		return nil, outOfRange("timeout_ms", "1 ms to "+session.MaxTimeout.String())
 	case m.GetOpenedMs() > session.MaxMS:
 		return nil, outOfRange("opened_ms", msLimit)
@@ -121,8 +101,8 @@ func (r *restorer) story(m *logv1.Certificate) (*session.Story, error) {
 	}, nil
 }
 
-// left returns what a certificate says of the tree; nil if all of it is 0.
-func (r *restorer) left(m *logv1.Certificate) (*session.Left, error) {
+// leftFrom returns what a certificate says of the tree; nil if all of it is 0.
+func leftFrom(m *logv1.Certificate) (*session.Left, error) {
 	left := session.Left{
 		Instance: m.GetInstance(), Applied: m.GetApplied(), Floor: m.GetFloor(), Ephemerals: m.GetEphemerals(),
 		Will: tree.WillFate(m.GetWill()),
@@ -130,12 +110,10 @@ func (r *restorer) left(m *logv1.Certificate) (*session.Left, error) {
 	switch {
 	case left == session.Left{}:
 		return nil, nil //nolint:nilnil // there is nothing
-	case r.hanging == nil:
-		return nil, errors.New("it is about a tree, and the header has none")
 	case left.Floor > left.Applied:
 		return nil, outOfRange("floor", "at most applied")
 	case m.GetWill() < 0 || left.Will > tree.WillDropped:
-		return nil, outOfRange("will", "a fate that this release knows")
+		return nil, outOfRange("will", "a fate that this program knows")
 	}
 	return &left, nil
 }

@@ -27,9 +27,6 @@ type Config struct {
 	Fatal func(error)
 	// LogFile is the path of the log, for messages; empty leaves it out of them.
 	LogFile string
-	// Lacks is a feature level that the state does not know, nor those above it: a test's word for an older release. 0 is
-	// none.
-	Lacks uint32
 }
 
 // Observer is told of every change of a state, on Raft's FSM goroutine. It must be quick, and must not wait for
@@ -56,7 +53,6 @@ type State struct {
 	fatal    func(error)
 	logger   hclog.Logger
 	logFile  string
-	lacks    lacking
 	progress progress
 	shown    atomic.Uint64 // the value of index, for readers without the lock; written with mu held
 
@@ -75,7 +71,7 @@ type State struct {
 	// waits for little.
 	during atomic.Pointer[View]
 
-	// tree is the one that reads show, nil below feature level 1. Written with mu held.
+	// tree is the one that reads show. Written with mu held.
 	tree atomic.Pointer[Tree]
 }
 
@@ -97,7 +93,7 @@ var (
 // New returns an empty state.
 func New(cfg Config) *State {
 	s := &State{fatal: cfg.Fatal, logger: cfg.Logger.Named("fsm"), logFile: cfg.LogFile, tables: newTables()}
-	s.lacks = lacking(cfg.Lacks)
+	s.tree.Store(s.tables.shown)
 	s.remember(0)
 	return s
 }
@@ -114,9 +110,6 @@ func (s *State) Apply(l *raft.Log) any {
 		begin := l.Data[:min(len(l.Data), shownBytes)]
 		err = fmt.Errorf("%w (%d bytes, which begin with % x)", err, len(l.Data), begin)
 		return s.halt(&UnreadableError{What: what, Err: err})
-	}
-	if err := s.lacks.commands(e.commands); err != nil {
-		return s.halt(&UnreadableError{What: fmt.Sprintf("log entry %d of term %d", l.Index, l.Term), Err: err})
 	}
 	s.foresee(e.commands)
 	s.mu.Lock()
@@ -145,10 +138,8 @@ func (s *State) Apply(l *raft.Log) any {
 	for _, o := range observers {
 		o.Applied(l.Index, l.Term, at.changes)
 	}
-	if now != nil {
-		for _, o := range treeObservers {
-			o.AppliedTree(now, at.tree.changes, at.tree.wrote)
-		}
+	for _, o := range treeObservers {
+		o.AppliedTree(now, at.tree.changes, at.tree.wrote)
 	}
 	s.progress.publish(l.Index, attachment, usedUp)
 	return results
@@ -159,9 +150,6 @@ const heavy = 2000
 
 // foresee lets readers see the state as it is now while an entry is applied, if that takes long (D8).
 func (s *State) foresee(commands []session.Command) {
-	if s.tables.space == nil {
-		return
-	}
 	weight := 0
 	for _, c := range commands {
 		weight += s.weigh(c)
@@ -211,9 +199,7 @@ func (s *State) read(f func(t *tables)) {
 
 // show publishes the tree as it is after the entry at index (D8). The caller holds mu.
 func (s *State) show(index uint64) {
-	if s.tables.space != nil {
-		s.tables.shown = s.tables.space.freeze(index)
-	}
+	s.tables.shown = s.tables.space.freeze(index)
 	s.tree.Store(s.tables.shown)
 }
 
@@ -231,10 +217,8 @@ func (s *State) StoreConfiguration(index uint64, _ raft.Configuration) {
 	now, treeObservers, attachment := s.tables.shown, s.treeObservers, s.tables.attachment
 	usedUp := s.tables.usedUp
 	s.mu.Unlock()
-	if now != nil {
-		for _, o := range treeObservers {
-			o.AppliedTree(now, nil, nil)
-		}
+	for _, o := range treeObservers {
+		o.AppliedTree(now, nil, nil)
 	}
 	s.progress.publish(index, attachment, usedUp)
 }
@@ -278,7 +262,7 @@ func (s *State) forget(r *registration) {
 	s.observers = slices.DeleteFunc(slices.Clone(s.observers), func(o *registration) bool { return o == r })
 }
 
-// ObserveTree registers o and returns the tree of that moment, nil below feature level 1. o is told of every change
+// ObserveTree registers o and returns the tree of that moment. o is told of every change
 // that this tree does not show. cancel is that of [State.Observe].
 func (s *State) ObserveTree(o TreeObserver) (now *Tree, cancel func()) {
 	r := &treeRegistration{o}

@@ -15,6 +15,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/tree"
 )
 
 // recorder is an Observer that records its calls, and runs a hook in each.
@@ -60,7 +61,7 @@ func TestObserverHearsEveryChangeInOrder(t *testing.T) {
 	results := r.apply(t, 3, opening(2), opening(3))
 	a, b := results[0].Session, results[1].Session
 	r.apply(t, 4, session.MoveSession{ID: a.ID, NewOwner: 2, Instance: 1, Attempt: 1}, closing(4, b, a),
-		session.Configure{})
+		begins(session.Configure{}))
 	r.apply(t, 4, session.ForgetRequests{})
 	cancel()
 	r.open(t, opening(4))
@@ -81,7 +82,9 @@ func TestChangeOfAnEnd(t *testing.T) {
 	r.Observe(changeKeeper{&got})
 	r.do(t, closing(1, s))
 	cert, _ := r.Certificate(s.ID)
-	if want := (session.Change{Kind: session.Ended, Session: s, Certificate: cert}); !reflect.DeepEqual(got, want) {
+	if want := (session.Change{
+		Kind: session.Ended, Session: s, Certificate: cert, Stamp: tree.StampAt(2, 2),
+	}); !reflect.DeepEqual(got, want) {
 		t.Errorf("change is %+v\nwant %+v", got, want)
 	}
 }
@@ -166,7 +169,7 @@ func TestWaitApplied(t *testing.T) {
 			t.Errorf("calls wait for %d indices, want 3", got)
 		}
 		for index := uint64(2); index <= 4; index++ {
-			r.apply(t, 1, session.Configure{})
+			r.apply(t, 1, begins(session.Configure{}))
 			synctest.Wait()
 			if got := len(done); got != waiters/3 {
 				t.Errorf("%d waiters were woken at index %d, want %d", got, index, waiters/3)
@@ -195,7 +198,7 @@ func TestR4IndicesWithoutACommand(t *testing.T) {
 		t.Errorf("Digest = %d, %x, want 1, %x", index, digest, r.tables.digest())
 	}
 	r.next = 3 // index 2 was the no-op of the term
-	r.do(t, session.Configure{})
+	r.do(t, begins(session.Configure{}))
 	if err := r.WaitApplied(t.Context(), 2); err != nil {
 		t.Errorf("waiting for the index of the no-op = %v", err)
 	}
@@ -262,7 +265,7 @@ func TestEntryThatCannotBeUnderstoodHalts(t *testing.T) {
 			t.Fatalf("Apply = %v, want an error", result)
 		}
 		for _, want := range []string{
-			"entry 2 of term 7", "this node's release cannot read", "version 2",
+			"entry 2 of term 7", "this node's release cannot read", "format 2",
 			"data directory", "(1048581 bytes, which begin with 02 00 00 00 ab 00",
 		} {
 			if !strings.Contains(err.Error(), want) {
@@ -371,7 +374,7 @@ func TestN4ShownIndexIsNeverBelowWhatIsShown(t *testing.T) {
 			}
 		}
 	}()
-	data, err := EncodeEntry([]session.Command{session.Configure{}})
+	data, err := EncodeEntry([]session.Command{begins(session.Configure{})})
 	if err != nil {
 		t.Fatal(err)
 	}

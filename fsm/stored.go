@@ -57,16 +57,12 @@ type certificate struct {
 	owner    session.Node
 	cause    session.Cause
 	// left is what the session left in the tree; nil if all of it is 0.
-	left *session.Left
-	// story is nil below feature level 2.
+	left  *session.Left
 	story *session.Story
 }
 
 // cost returns the bytes of the capacity that the certificate takes (O4).
 func (c *certificate) cost() uint64 {
-	if c.story == nil {
-		return session.CertificateBytes
-	}
 	return session.CertificateBytes + c.story.Bytes()
 }
 
@@ -80,12 +76,10 @@ func (c *certificate) session() session.Certificate {
 		Index:        c.index,
 		Credited:     unpackCredited(c.credited),
 		EndedAt:      session.TimeOfMS(c.ms),
+		Story:        *c.story,
 	}
 	if c.left != nil {
 		certificate.Left = *c.left
-	}
-	if c.story != nil {
-		certificate.Story = *c.story
 	}
 	return certificate
 }

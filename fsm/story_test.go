@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"encoding/hex"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,13 +11,6 @@ import (
 	"holdfast/tree"
 )
 
-// levelled raises the cluster to a feature level.
-func levelled(level uint32) session.Configure {
-	c := raising(1)
-	c.Level = level
-	return c
-}
-
 // killed returns the command with which an operator ends sessions.
 func killed(sessions ...session.Session) session.CloseSessions {
 	c := closing(1, sessions...)
@@ -26,16 +18,9 @@ func killed(sessions ...session.Session) session.CloseSessions {
 	return c
 }
 
-// A certificate tells the story of its session from feature level 2 on, and is then larger.
+// A certificate tells the story of its session.
 func TestCertificatesTellAStory(t *testing.T) {
 	r := newTree(t)
-	r.at(t, levelled(session.TreeLevel))
-	before := r.open(t, 1, 7)
-	r.at(t, closing(1, before))
-	if c, ok := r.Certificate(before.ID); !ok || !c.Story.None() {
-		t.Errorf("below level 2 the certificate is %+v, %v", c, ok)
-	}
-	r.at(t, levelled(session.AdminLevel))
 	o := opening(2)
 	o.Labels = session.Labels{{Key: "service", Value: "web"}}
 	s := r.replica.open(t, o)
@@ -68,7 +53,6 @@ func retold(c session.Certificate, s session.Story) session.Certificate {
 // an expiry is carried out.
 func TestKilledSessionsLeaveAWill(t *testing.T) {
 	r := newTree(t)
-	r.at(t, levelled(session.AdminLevel))
 	s := r.open(t, 1, 7)
 	w := numbered(s, 1, ephemeral("/mine"))
 	w.Will = &tree.Will{Transaction: tree.Transaction{Then: []tree.Op{persistent("/will")}}}
@@ -87,7 +71,6 @@ func TestKilledSessionsLeaveAWill(t *testing.T) {
 // A certificate with a story is written as it always was.
 func TestGoldenSnapshotWithStories(t *testing.T) {
 	r := newTree(t)
-	r.at(t, levelled(session.AdminLevel))
 	o := opening(2)
 	o.Labels = session.Labels{{Key: "service", Value: "web"}}
 	gone, lost := r.replica.open(t, o), r.replica.open(t, opening(3))
@@ -95,35 +78,16 @@ func TestGoldenSnapshotWithStories(t *testing.T) {
 	c := closing(1, lost)
 	c.Sessions[0].Late, c.Sessions[0].Credit, c.Sessions[0].Silent = 250*time.Millisecond, time.Second, 3*time.Second
 	r.at(t, c)
-	file := golden(t, "snapshot_v4_level2.hex", []byte(hexLines(r.snapshot(t))))
+	file := golden(t, "snapshot_stories.hex", []byte(hexLines(r.snapshot(t))))
 	old, err := hex.DecodeString(strings.Join(strings.Fields(string(file)), ""))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if got := records(t, old)[0].GetHeader(); got.GetVersion() != 4 || got.GetLevel() != session.AdminLevel {
-		t.Errorf("the header is %v, want version 4 and level %d", got, session.AdminLevel)
 	}
 	again := restored(t, old)
 	if c, ok := again.Certificate(gone.ID); !ok || c.Cause != session.CauseKilled || c.Story.Why != "stuck" {
 		t.Errorf("the certificate is %+v, %v", c, ok)
 	}
 	same(t, again, r.replica)
-}
-
-// A release without feature level 2 stops at what comes with it, and loses nothing.
-func TestOlderReleasesStopAtStories(t *testing.T) {
-	told := closing(1, session.Session{ID: 1 << 56, Attachment: 1})
-	told.Sessions[0].Late = time.Millisecond
-	plain := closing(1, session.Session{ID: 1 << 56, Attachment: 1})
-	old := lacking(session.AdminLevel)
-	if err := old.commands([]session.Command{plain}); err != nil {
-		t.Errorf("a plain close: %v", err)
-	}
-	for name, c := range map[string]session.CloseSessions{"told": told, "killed": killed(session.Session{ID: 1 << 56})} {
-		if err := old.commands([]session.Command{c}); !errors.Is(err, errUnknown) {
-			t.Errorf("%s: %v, want %v", name, err, errUnknown)
-		}
-	}
 }
 
 func TestDeathsNewestFirst(t *testing.T) {
@@ -173,7 +137,6 @@ func TestStoriesAreInTheDigest(t *testing.T) {
 		"silent":   func(c *session.CloseSessions) { c.Sessions[0].Silent = time.Second },
 	} {
 		r := newTree(t)
-		r.at(t, levelled(session.AdminLevel))
 		s := r.open(t, 1, 7)
 		c := killed(s)
 		change(&c)

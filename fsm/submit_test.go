@@ -88,7 +88,7 @@ func TestACallbackMaySubmit(t *testing.T) {
 // Whatever ends a wait, the callback says what Propose returns, once.
 func TestSubmitTellsWhyACommandWasNotApplied(t *testing.T) {
 	const timeout = time.Second
-	begins := session.Configure{Nonce: 1}
+	begins := begins(session.Configure{Nonce: 1})
 	tests := map[string]struct {
 		do            func(b *bench)
 		first, second error // of a command in the entry on its way, and of one that waits

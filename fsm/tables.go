@@ -24,9 +24,7 @@ type tables struct {
 	issued uint64
 	// capacity bounds what opens and upgrades add (O4).
 	capacity session.Capacity
-	// version is the version of log entries that every member reads, 0 as long as the log does not name one.
-	version uint32
-	// space is what hangs on the sessions, nil below feature level 1 (W8). shown is the space as of the newest entry (D8);
+	// space is what hangs on the sessions. shown is the space as of the newest entry (D8);
 	// a frozen copy has nothing else of it.
 	space *space
 	shown *Tree
@@ -37,7 +35,16 @@ type tables struct {
 	scratch []byte
 }
 
+// newTables returns the tables before the first entry.
 func newTables() *tables {
+	t := emptyTables()
+	t.space = newSpace()
+	t.shown = t.space.freeze(0)
+	return t
+}
+
+// emptyTables returns tables without a space, which a snapshot brings.
+func emptyTables() *tables {
 	return &tables{
 		sessions:     newSessions(),
 		requests:     newRequests(),
@@ -121,9 +128,7 @@ func (t *tables) dropSession(d *drops, r *storedSession) {
 	d.drop()
 	t.remove(r.canonical(t.scratch))
 	t.bytes -= r.cost()
-	if t.space != nil {
-		t.space.drop(r.id)
-	}
+	t.space.drop(r.id)
 }
 
 func (t *tables) setMark(mark session.ID) {

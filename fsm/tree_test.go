@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	logv1 "holdfast/proto/holdfast/log/v1"
 	"holdfast/session"
 	"holdfast/tree"
 	"holdfast/tree/form"
@@ -31,15 +33,10 @@ func (r *withTree) AppliedTree(now *Tree, changes []tree.Change, wrote []Wrote) 
 
 func (r *withTree) RestoredTree(now *Tree) { r.now = now }
 
-func raising(term uint64) session.Configure {
-	limits := tree.DefaultLimits()
-	return session.Configure{Key: session.Key{1}, Level: 1, Term: term, Limits: &limits}
-}
-
 func newTree(t fataler) *withTree {
 	t.Helper()
 	r := observed(newReplica())
-	r.at(t, session.SetLogVersion{Version: 3}, raising(1))
+	r.at(t, begins(session.Configure{Key: session.Key{1}}))
 	return r
 }
 
@@ -110,32 +107,34 @@ func (r *withTree) has(path string) bool {
 	return ok
 }
 
-// TestW8: the tree begins with the raise of its level, in the term of the leader that proposes it. Before it the state
-// is that of releases without a tree.
+// TestW8: the Configure that founds the cluster sets its level, which stays. Limits follow each Configure.
 func TestW8(t *testing.T) {
 	r := observed(newReplica())
-	plain := newReplica()
-	for _, one := range []*replica{r.replica, plain} {
-		one.apply(t, 1, session.Configure{Key: session.Key{1}}, opening(1))
+	if now := r.Tree(); now.Level != 0 || !r.has("/") || !r.has(tree.QuotaPath) {
+		t.Errorf("before the first entry: %+v", now)
 	}
-	if got := r.snapshot(t); !slices.Equal(got, plain.snapshot(t)) || r.Tree() != nil {
-		t.Error("a state without a tree is not that of former releases")
+	founding := begins(session.Configure{Key: session.Key{1}})
+	r.at(t, founding)
+	if got := r.Tree().Level; got != session.FeatureLevel {
+		t.Errorf("the cluster was founded at level %d, want %d", got, session.FeatureLevel)
 	}
-	if results := r.at(t, writing(t, numbered(session.Session{ID: 1, Attachment: 1}, 1, persistent("/a")))); !errors.Is(
-		results[0].Err, session.ErrNoTree) {
-		t.Errorf("a write below the level: %v, want %v", results[0].Err, session.ErrNoTree)
+	founding.Limits = tree.Limits{Ephemerals: 1, Children: 10}
+	if r.at(t, founding); r.Tree().Limits != founding.Limits {
+		t.Errorf("limits %+v, want %+v", r.Tree().Limits, founding.Limits)
 	}
-	if r.at(t, raising(2)); r.Tree() != nil {
-		t.Error("a raise of another term counts")
-	}
-	r.at(t, raising(1))
-	if r.Tree() == nil || r.Tree().Level != 1 || !r.has("/") || !r.has(tree.QuotaPath) {
-		t.Errorf("after the raise: %+v", r.Tree())
-	}
-	lower := raising(1)
-	lower.Limits = &tree.Limits{Ephemerals: 1, Children: 10}
-	if r.at(t, lower); r.Tree().Limits != *lower.Limits {
-		t.Errorf("limits %+v, want %+v", r.Tree().Limits, lower.Limits)
+	same(t, restored(t, r.snapshot(t)), r.replica)
+}
+
+// TestW8ALevelThatThisProgramDoesNotKnow: a node stops at an entry with a higher level, and says what to do.
+func TestW8ALevelThatThisProgramDoesNotKnow(t *testing.T) {
+	r := newTree(t)
+	later := commandProto(begins(session.Configure{Nonce: 1}))
+	later.GetConfigure().Level = session.FeatureLevel + 1
+	data := framed(t, &logv1.Entry{Commands: []*logv1.Command{later}})
+	r.Apply(&raft.Log{Index: r.next, Term: 1, Data: data})
+	if len(r.fatal) != 1 || !strings.Contains(r.fatal[0].Error(), "the cluster has feature level 2, and this program "+
+		"knows levels up to 1") {
+		t.Errorf("Fatal was told %v", r.fatal)
 	}
 }
 
@@ -342,8 +341,8 @@ func TestD8ReadersDoNotWaitForAHeavyEntry(t *testing.T) {
 	r.mu.Lock() // as while an entry is applied
 	r.during.Store(r.frozen())
 	defer r.mu.Unlock()
-	if c, ok := r.Certificate(s.ID); !ok || c.Left.Ephemerals != tree.MaxOps || r.LogVersion() != 3 {
-		t.Errorf("a reader that does not wait sees certificate %+v, %v and log version %d", c, ok, r.LogVersion())
+	if c, ok := r.Certificate(s.ID); !ok || c.Left.Ephemerals != tree.MaxOps {
+		t.Errorf("a reader that does not wait sees certificate %+v, %v", c, ok)
 	}
 	if _, ok := r.Certificate(s.ID + 1); ok {
 		t.Error("it sees a certificate that is not there")
@@ -367,11 +366,6 @@ func (toldLate) Restored() {}
 // N4: a snapshot may have the index of a change of Raft's configuration. Nodes tell such an index to clients, and all
 // others come to show it too.
 func TestConfigurationsAreToldToTreeObservers(t *testing.T) {
-	below := observed(newReplica())
-	below.StoreConfiguration(1, raft.Configuration{})
-	if below.now != nil {
-		t.Errorf("below feature level 1 the observer is told of %+v", below.now)
-	}
 	r := newTree(t)
 	r.open(t, 1, 7)
 	before := r.now.Index

@@ -105,9 +105,6 @@ type treeStep struct {
 // enter takes the position of a command. It reports false if the entry has no positions left for the command and the
 // sessions that it may end: then the command changes nothing (D2 of the tree).
 func (s *step) enter(c session.Command) bool {
-	if s.space == nil {
-		return true
-	}
 	most := 1
 	if c, ok := c.(session.CloseSessions); ok {
 		most += len(c.Sessions)
@@ -143,19 +140,11 @@ func (s *step) at() store.At {
 	return store.At{Stamp: tree.StampAt(s.index, s.tree.position), L: s.space.time.Log, MS: s.tree.clocks.WallMS}
 }
 
-// stamp returns the stamp of what happens now, 0 below feature level 1.
-func (s *step) stamp() tree.Stamp {
-	if s.space == nil {
-		return 0
-	}
-	return tree.StampAt(s.index, s.tree.position)
-}
+// stamp returns the stamp of what happens now.
+func (s *step) stamp() tree.Stamp { return tree.StampAt(s.index, s.tree.position) }
 
-// applyTree applies one of the tree's commands. Below feature level 1 it does nothing (W8).
+// applyTree applies one of the tree's commands.
 func (s *step) applyTree(c session.Command) error {
-	if s.space == nil {
-		return session.ErrNoTree
-	}
 	switch c := c.(type) {
 	case writeCommand:
 		return s.write(&c.NumberedWrite)
@@ -274,9 +263,6 @@ func (s *step) will(w *tree.NumberedWrite) (writers.Will, error) {
 // bequeath ends what hangs on a session, in the entry that ends it (U1, U3). It returns what the certificate tells of
 // that, nil for nothing.
 func (s *step) bequeath(r *storedSession, cause session.Cause) *session.Left {
-	if s.space == nil {
-		return nil
-	}
 	s.tree.position++
 	last := s.space.writers.End(uint64(r.id))
 	end, will := s.space.tree.CloseSession, last.Will
@@ -318,34 +304,6 @@ func willOf(kept *writers.Will) *store.Will {
 	return &store.Will{Principals: will.Principals, Transaction: will.Transaction}
 }
 
-// raise takes what a Configure says of the tree (W8). The level only rises, and only in the term of the leader that
-// raised it, which knows that every member reads what comes with it.
-func (s *step) raise(c session.Configure) {
-	switch {
-	case c.Level == 0 || c.Limits == nil:
-	case s.space != nil:
-		s.space.level = max(s.space.level, s.risen(c))
-		s.space.limits = *c.Limits
-		s.space.tree.SetLimits(s.space.limits)
-	case s.risen(c) > 0:
-		s.tree.position++ // nothing before it in this entry took one
-		at := store.At{Stamp: tree.StampAt(s.index, s.tree.position), L: s.tree.clocks.Log, MS: s.tree.clocks.WallMS}
-		s.space = newSpace(c.Level, *c.Limits, at)
-	}
-}
-
-// risen returns the level to which a Configure raises, 0 if it was decided in another term.
-func (s *step) risen(c session.Configure) uint32 {
-	if c.Term != s.term {
-		return 0
-	}
-	return c.Level
-}
-
 // tick moves the clocks on to what the leader said when it put the entry together (D3). It ends a freeze that has come
-// to its bound (Y3). Below feature level 1 there are none: no snapshot would keep them.
-func (s *step) tick() {
-	if s.space != nil {
-		s.space.time = s.space.time.At(s.tree.clocks.Log)
-	}
-}
+// to its bound (Y3).
+func (s *step) tick() { s.space.time = s.space.time.At(s.tree.clocks.Log) }

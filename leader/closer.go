@@ -16,8 +16,6 @@ type closer struct {
 	stats      *counters
 	// left is [Tree.Weight].
 	left func(session.ID) int
-	// level is [Tree.Level].
-	level func() uint32
 }
 
 // ending says why sessions end. by and why are those of a [session.Story].
@@ -31,11 +29,6 @@ func (c *closer) weightOf(id session.ID) int { return 1 + c.left(id) }
 
 // submit proposes to end a batch of some weight (U2), and calls done with what came of it, as [Log.Submit] does.
 func (c *closer) submit(end ending, batch []session.Closing, weight int, done func(session.Result, error)) {
-	if c.level() < session.AdminLevel { // former releases stop at an entry that tells more
-		for i := range batch {
-			batch[i].Late, batch[i].Credit, batch[i].Silent = 0, 0, 0
-		}
-	}
 	c.log.Submit(session.CloseSessions{
 		Term: c.term.number, Cause: end.cause, Credited: c.heartbeats.credit(), MS: c.wall.ms(), Sessions: batch,
 		By: end.by, Why: end.why, Weight: weight,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -258,10 +257,6 @@ type world struct {
 	part func(upTo uint64, most int) uint64
 	// weight, if set, is the tracker's Tree.Weight.
 	weight func(session.ID) int
-	// written is the newest form of log entries that the leader has applied.
-	written atomic.Uint32
-	// level is the feature level that the leader has applied.
-	level atomic.Uint32
 
 	mu    sync.Mutex
 	lines []string
@@ -289,15 +284,14 @@ func newWorld(t *testing.T, members []session.Member) *world {
 	w.log = &log{w: w}
 	w.tracker = leader.New(leader.Config{
 		Node: 1, Term: term, Interval: beat, ExpiryInterval: width,
-		Limits:  session.Limits{Min: long, Max: 40 * time.Second},
-		Room:    func(session.Command) error { return locked(w.view, func() error { return w.view.full }) },
-		Written: w.written.Load,
+		Limits: session.Limits{Min: long, Max: 40 * time.Second},
+		Room:   func(session.Command) error { return locked(w.view, func() error { return w.view.full }) },
 		Tree: leader.Tree{Weight: func(id session.ID) int {
 			if w.weight == nil {
 				return 0
 			}
 			return w.weight(id)
-		}, Level: w.level.Load},
+		}},
 		Part: func(upTo uint64, most int) uint64 {
 			if w.part == nil {
 				return upTo

@@ -179,7 +179,6 @@ type forwardWorld struct {
 	log    *writeLog
 	member *member
 	node   *forwarder
-	tree   bool
 }
 
 func forwards(t *testing.T, test func(w *forwardWorld)) {
@@ -187,12 +186,10 @@ func forwards(t *testing.T, test func(w *forwardWorld)) {
 	bubble.Test(t, func(t *testing.T) {
 		w := &forwardWorld{
 			world: newWorld(t, voters(1, 2, 3)), log: &writeLog{waiting: map[string][]func(session.Result, error){}},
-			tree: true,
 		}
 		w.tracker = leader.New(leader.Config{
 			Node: 1, Term: term, Interval: beat,
 			Writes: leader.Writes{
-				HasTree: func() bool { return w.tree },
 				Check: func(one *session.ForwardedWrite) error {
 					if string(one.Command) == "bad" {
 						return errors.New("no write")

@@ -129,7 +129,7 @@ func answer(round uint64, touches ...session.Touch) *session.Answer {
 func (w *world) join(node session.Node, reply func(*session.Heartbeat) *session.Answer) *member {
 	w.streams[node]++
 	return w.stream(session.Hello{
-		Node: node, Incarnation: 1, Stream: w.streams[node], LogVersion: session.LogVersion, FeatureLevel: w.level.Load(),
+		Node: node, Incarnation: 1, Stream: w.streams[node],
 	}, reply)
 }
 

@@ -11,17 +11,13 @@ import (
 
 // Follow serves one member's stream. It sends the welcome, and returns when the stream ends, ctx ends, or the term is
 // over; the error says why. It is [session.ErrWrongCluster] for a node that is no member, [ErrDirectory] for a node on
-// another data directory than the member's, and [ErrSuperseded] once the node has opened a newer stream (T6). It is a
-// [session.FeatureLevelError] for a node that lacks what the cluster has (W8 of the tree). The leader's own relay
-// follows like every other. Follow does not wait for a blocked Send or Recv: the caller makes them return.
+// another data directory than the member's, and [ErrSuperseded] once the node has opened a newer stream (T6). The leader's own relay follows
+// like every other. Follow does not wait for a blocked Send or Recv: the caller makes them return.
 func (t *Tracker) Follow(ctx context.Context, hello session.Hello, link Link) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if t.term.isOver() {
 		return ErrTermOver
-	}
-	if needs := t.cfg.Tree.level(); hello.FeatureLevel < needs {
-		return &session.FeatureLevelError{Node: hello.Node, Offers: hello.FeatureLevel, Needs: needs}
 	}
 	t.heartbeats.reconfigure()
 	s := newStream(hello)
@@ -64,9 +60,7 @@ func (t *Tracker) admit(ctx context.Context, s *stream) (*stream, error) {
 
 // write sends heartbeats and replies, heartbeats first.
 func (t *Tracker) write(s *stream, link Link) error {
-	welcome := &session.Welcome{
-		Term: t.term.number, Leader: t.cfg.Node, PeerVersion: session.PeerVersion, FeatureLevel: t.cfg.Tree.level(),
-	}
+	welcome := &session.Welcome{Term: t.term.number, Leader: t.cfg.Node}
 	if err := link.Send(session.LeaderMessage{Welcome: welcome}); err != nil {
 		return fmt.Errorf("send welcome: %w", err)
 	}

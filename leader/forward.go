@@ -8,11 +8,9 @@ import (
 	"holdfast/session"
 )
 
-// Writes is what a [Tracker] needs to pass writes to the tree on. It knows none of their forms (W2). Without HasTree
-// the tracker takes no writes. The functions must be safe for concurrent use and return soon.
+// Writes is what a [Tracker] needs to pass writes to the tree on. It knows none of their forms (W2).
+// The functions must be safe for concurrent use and return soon.
 type Writes struct {
-	// HasTree reports whether the state that this node has applied has a tree (W8). Once it has, it has one for ever.
-	HasTree func() bool
 	// Check returns an error for a write that must not be in the log: one that some node cannot read, or whose command
 	// is not what the message says beside it. Nil takes all.
 	Check func(w *session.ForwardedWrite) error
@@ -35,18 +33,14 @@ var ErrNotFollowing = errors.New("the node's process has no stream of heartbeats
 
 // Forward takes the writes of a node's clients for the log, in the order in which they come (W1). It returns when the
 // stream ends, ctx ends, the term is over, or the node's Follow stream ends; the error says why. It is
-// [ErrNotFollowing] for a process without a Follow stream, [session.ErrNoTree] below the tree's feature level, and
-// [ErrSuperseded] once the node has opened a newer Forward stream.
+// [ErrNotFollowing] for a process without a Follow stream, and [ErrSuperseded] once the node has opened a newer Forward stream.
 //
 // A write that was appended is not answered: its node reads the result from the log. The leader tells of the writes
 // that it has certainly not appended. When it does not know what became of one, it ends the stream (W4). Forward does
 // not wait for a blocked call of link: the caller makes it return.
 func (t *Tracker) Forward(ctx context.Context, hello session.ForwardHello, link ForwardLink) error {
-	switch writes := &t.cfg.Writes; {
-	case t.term.isOver(), hello.Term != t.term.number:
+	if t.term.isOver() || hello.Term != t.term.number {
 		return ErrTermOver
-	case writes.HasTree == nil || !writes.HasTree():
-		return fmt.Errorf("forward by node %d: %w", hello.Node, session.ErrNoTree)
 	}
 	followed := t.heartbeats.streamOf(hello.Node, hello.Incarnation)
 	if followed == nil {

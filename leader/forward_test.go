@@ -116,7 +116,7 @@ func TestW4OnlyWhatWasNotAppendedIsRefused(t *testing.T) {
 	}
 }
 
-// A stream is taken from a process that follows this term's leader, once the state has a tree.
+// A stream is taken from a process that follows this term's leader.
 func TestWhoMayForward(t *testing.T) {
 	forwards(t, func(w *forwardWorld) {
 		for _, tt := range []struct {
@@ -133,13 +133,8 @@ func TestWhoMayForward(t *testing.T) {
 				t.Errorf("%+v: %v, want %v", tt.hello, err, tt.want)
 			}
 		}
-		w.tree = false
 		hello := session.ForwardHello{Node: 2, Incarnation: 1, Term: term}
-		if err := w.forward(hello).err(); !errors.Is(err, session.ErrNoTree) {
-			t.Errorf("without a tree: %v, want %v", err, session.ErrNoTree)
-		}
 		w.node.lives()
-		w.tree = true
 		second := w.forward(hello)
 		if err := w.node.err(); !errors.Is(err, leader.ErrSuperseded) {
 			t.Errorf("the former stream ended with %v, want %v", err, leader.ErrSuperseded)

@@ -2,7 +2,6 @@ package leader_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -33,12 +32,11 @@ func (l *logTime) until(id session.ID) time.Duration {
 // freezing gives the world a state that can be frozen. base is the running clock as the term begins.
 func (w *world) freezing(base time.Duration) *logTime {
 	l := &logTime{time: session.LogTime{Log: base}, kept: make(map[session.ID]time.Duration)}
-	w.level.Store(session.AdminLevel)
 	w.tracker = leader.New(leader.Config{
 		Node: 1, Term: term, Interval: beat, ExpiryInterval: width,
 		Limits: session.Limits{Min: long, Max: 40 * time.Second},
 		Tree: leader.Tree{
-			RunningClock: base, Level: w.level.Load, Now: l.now, Kept: l.until,
+			RunningClock: base, Now: l.now, Kept: l.until,
 			Reap: func(time.Duration) (*session.TreeCommand, bool) { return nil, false },
 		},
 	}, w.log, w.view)
@@ -188,24 +186,14 @@ func TestY4AnExtensionIsTakenBack(t *testing.T) {
 	})
 }
 
-// An operator's word goes to the log as it is, and needs the feature level.
+// An operator's word goes to the log as it is.
 func TestFreezeAndExtend(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		w.freezing(0)
-		w.level.Store(session.TreeLevel)
 		m := w.join(1, prompt)
 		defer w.run()()
 		w.at(beat)
 		frozen := session.Request{Freeze: &session.FreezeRequest{For: time.Minute, By: "ops", Why: "work"}}
-		m.asks(numberedAs(1, frozen))
-		m.asks(session.Request{Seq: 2, Extend: &session.ExtendRequest{ID: 5, For: time.Minute}})
-		w.at(2 * beat)
-		for seq := uint64(1); seq <= 2; seq++ {
-			if r := m.replied(seq); r == nil || !errors.Is(r.Err, session.ErrLevel) {
-				t.Errorf("below the level the reply is %+v", r)
-			}
-		}
-		w.level.Store(session.AdminLevel)
 		m.asks(numberedAs(3, frozen))
 		m.asks(session.Request{Seq: 4, Freeze: &session.FreezeRequest{}})
 		m.asks(session.Request{Seq: 5, Extend: &session.ExtendRequest{ID: 5, For: time.Minute}})

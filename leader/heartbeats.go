@@ -1,10 +1,8 @@
 package leader
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,8 +23,6 @@ type heartbeats struct {
 	wake  signal
 	start time.Time
 	pace  *pace
-	// joined tells that a stream was opened.
-	joined signal
 	// looks counts the looks at the configuration.
 	looks atomic.Uint64
 
@@ -63,7 +59,7 @@ func (w *wants) until(bucket time.Duration) {
 // newHeartbeats returns the rounds of a term, whose clock starts now.
 func newHeartbeats(cfg *Config, term *term, view View, stats *counters, wake signal) *heartbeats {
 	h := &heartbeats{
-		term: term, view: view, logger: cfg.Logger, stats: stats, wake: wake, joined: newSignal(),
+		term: term, view: view, logger: cfg.Logger, stats: stats, wake: wake,
 		start:  time.Now(),
 		pace:   newPace(cfg.Interval),
 		clock:  clock{limit: 2 * cfg.Interval},
@@ -244,9 +240,6 @@ func (h *heartbeats) open(s *stream) (ended *stream, err error) {
 	h.mu.Lock()
 	ended, err = h.rounds.open(s, h.clock.read(h.mono()))
 	h.mu.Unlock()
-	if err == nil {
-		h.joined.set()
-	}
 	return ended, err
 }
 
@@ -255,9 +248,6 @@ func (h *heartbeats) reopen(s *stream, newest session.Hello) (ended *stream, err
 	h.mu.Lock()
 	ended, err = h.rounds.reopen(s, newest, h.clock.read(h.mono()))
 	h.mu.Unlock()
-	if err == nil {
-		h.joined.set()
-	}
 	return ended, err
 }
 
@@ -305,58 +295,6 @@ func (h *heartbeats) hear(s *stream, a *session.Answer, now time.Duration) {
 	}
 	h.mu.Unlock()
 	h.wake.set()
-}
-
-// logVersion returns the newest form of log entries that every member has said it reads ([session.LogVersion]).
-func (h *heartbeats) logVersion() uint32 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	version := uint32(session.LogVersion)
-	for _, m := range h.rounds.members {
-		if m.present {
-			version = min(version, m.hello.LogVersion)
-		}
-	}
-	return version
-}
-
-// featureLevel returns the newest feature level that every member of the newest configuration offers on its present
-// stream, 0 while one has none (W8 of the tree).
-func (h *heartbeats) featureLevel() uint32 {
-	h.reconfigure()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	level := uint32(session.FeatureLevel)
-	for _, m := range h.rounds.members {
-		switch {
-		case !m.present:
-		case m.stream == nil:
-			return 0
-		default:
-			level = min(level, m.stream.hello.FeatureLevel)
-		}
-	}
-	return level
-}
-
-// offers returns what each member of the newest configuration offers, by node.
-func (h *heartbeats) offers() []session.Offer {
-	h.reconfigure()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var all []session.Offer
-	for node, m := range h.rounds.members {
-		if !m.present {
-			continue
-		}
-		one := session.Offer{Node: node, Connected: m.stream != nil}
-		if one.Connected {
-			one.Level = m.stream.hello.FeatureLevel
-		}
-		all = append(all, one)
-	}
-	slices.SortFunc(all, func(a, b session.Offer) int { return cmp.Compare(a.Node, b.Node) })
-	return all
 }
 
 // follows reports whether a node has a stream open.

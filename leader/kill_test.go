@@ -16,7 +16,6 @@ func kills(seq uint64, ids ...session.ID) session.Request {
 // An operator ends sessions in one entry, whoever owns them. Each has its own outcome.
 func TestKill(t *testing.T) {
 	inBubble(t, voters(1, 2), func(w *world) {
-		w.level.Store(session.AdminLevel)
 		mine, other := w.has(1<<56|1, 1), w.has(2<<56|1, 2)
 		left := w.has(2<<56|2, 2)
 		m := w.join(1, prompt)
@@ -45,32 +44,10 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// Below the feature level nothing is marked, proposed or ended, and the refusal says why.
-func TestKillBelowTheLevel(t *testing.T) {
-	inBubble(t, voters(1), func(w *world) {
-		w.level.Store(session.TreeLevel)
-		s := w.has(1<<56|1, 1)
-		m := w.join(1, prompt)
-		defer w.run()()
-		w.at(beat)
-		m.asks(kills(1, s.ID))
-		w.at(2 * beat)
-		e := &session.LevelError{}
-		if r := m.replied(1); r == nil || !errors.As(r.Err, &e) || e.Has != 1 || e.Needs != session.AdminLevel {
-			t.Errorf("the reply is %+v", r)
-		}
-		w.alive(s.ID)
-		if got := w.tracker.Stats().Closing; got != 0 {
-			t.Errorf("%d sessions are marked", got)
-		}
-	})
-}
-
 // M6, E4: a session that is being killed is neither moved nor killed twice; a kill that was certainly not appended
 // leaves the session as it was.
 func TestKillMarksSessions(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
-		w.level.Store(session.AdminLevel)
 		s := w.has(1<<56|1, 1)
 		m := w.join(1, prompt)
 		release := w.blocked()
@@ -102,29 +79,22 @@ func TestKillMarksSessions(t *testing.T) {
 }
 
 // A decision to expire tells how late it is, what stalls of the owner earned, and for how long a lost owner was silent.
-// Below feature level 2 it tells nothing, because older releases would not read it.
 func TestExpiryTellsItsStory(t *testing.T) {
-	for _, level := range []uint32{session.TreeLevel, session.AdminLevel} {
-		inBubble(t, voters(1, 2, 3), func(w *world) {
-			w.level.Store(level)
-			w.has(2<<56|1, 2)
-			w.join(1, prompt)
-			w.join(3, prompt)
-			defer w.run()()
-			w.at(3 * long)
-			closes, _ := proposed[session.CloseSessions](w.log)
-			if len(closes) != 1 || len(closes[0].Sessions) != 1 {
-				t.Fatalf("proposed %+v", closes)
-			}
-			one := closes[0].Sessions[0]
-			if told := one.Silent > 0; told != (level >= session.AdminLevel) {
-				t.Errorf("level %d: silent %v", level, one.Silent)
-			}
-			if level >= session.AdminLevel && (one.Silent < long || one.Silent > long+time.Second || one.Late > time.Second) {
-				t.Errorf("silent %v, late %v; want about %v", one.Silent, one.Late, long)
-			}
-		})
-	}
+	inBubble(t, voters(1, 2, 3), func(w *world) {
+		w.has(2<<56|1, 2)
+		w.join(1, prompt)
+		w.join(3, prompt)
+		defer w.run()()
+		w.at(3 * long)
+		closes, _ := proposed[session.CloseSessions](w.log)
+		if len(closes) != 1 || len(closes[0].Sessions) != 1 {
+			t.Fatalf("proposed %+v", closes)
+		}
+		one := closes[0].Sessions[0]
+		if one.Silent < long || one.Silent > long+time.Second || one.Late > time.Second {
+			t.Errorf("silent %v, late %v; want about %v", one.Silent, one.Late, long)
+		}
+	})
 }
 
 // An explanation has the facts by which the leader will decide.

@@ -2,7 +2,6 @@ package leader
 
 import (
 	"errors"
-	"sync"
 
 	"holdfast/session"
 )
@@ -26,17 +25,11 @@ func (q *requests) resumes(node session.Node, r *session.ResumesRequest, done an
 		c.Sessions = append(c.Sessions, session.Moving{ID: one.ID, Attempt: one.Attempt, Named: one.Attachment})
 		b.at = append(b.at, i)
 	}
-	switch {
-	case len(b.at) == 0:
+	if len(b.at) == 0 {
 		b.finish()
-	case q.logVersion() >= 2 && q.allNamed(): // members of former releases stop at an entry with many moves
-		q.log.Submit(c, b.together)
-	default:
-		b.left = len(b.at)
-		for n := range b.at {
-			q.submitMove(c.Each(n), func(result session.Result, err error) { b.apart(n, result, err) })
-		}
+		return
 	}
+	q.log.Submit(c, b.decided)
 }
 
 // movable returns why a session is not moved, as far as this node can tell without the log: see resume.
@@ -56,15 +49,12 @@ type bulk struct {
 	done     answered
 	// at are the positions of the sessions that are proposed to be moved.
 	at []int
-	// term and index are those of the newest entry of the moves, 0 without one. told says that a refusal tells what the
+	// term and index are those of the entry of the moves, 0 without one. told says that a refusal tells what the
 	// log has decided.
 	term, index uint64
 	told        bool
-
-	mu sync.Mutex
-	// moved is what became of the sessions, left the number of commands without a result. Guarded by mu until left is 0.
+	// moved is what became of the sessions.
 	moved []session.MoveResult
-	left  int
 }
 
 func (b *bulk) refuse(i int, err error) {
@@ -72,8 +62,8 @@ func (b *bulk) refuse(i int, err error) {
 	b.told = b.told || errors.Is(err, session.ErrExpired) || errors.Is(err, session.ErrMoved)
 }
 
-// together takes the result of the one command.
-func (b *bulk) together(result session.Result, err error) {
+// decided takes the result of the command.
+func (b *bulk) decided(result session.Result, err error) {
 	if err == nil {
 		err = b.requests.decided(&result)
 	}
@@ -92,28 +82,6 @@ func (b *bulk) together(result session.Result, err error) {
 		}
 	}
 	b.finish()
-}
-
-// apart takes the result of the n-th command of many.
-func (b *bulk) apart(n int, result session.Result, err error) {
-	if err == nil {
-		err = b.requests.decided(&result)
-	}
-	b.mu.Lock()
-	if err != nil {
-		b.refuse(b.at[n], err)
-	} else {
-		b.moved[b.at[n]] = session.MoveResult{Attachment: result.Session.Attachment, Repeated: result.Repeated}
-	}
-	if result.Index > b.index {
-		b.term, b.index = result.Term, result.Index
-	}
-	b.left--
-	last := b.left == 0
-	b.mu.Unlock()
-	if last {
-		b.finish()
-	}
 }
 
 // finish answers. The learner tells its client once it has applied the moves and the ends that a refusal tells (N4).

@@ -22,14 +22,10 @@ func resumes(all ...session.Session) *session.ResumesRequest {
 	return r
 }
 
-// readsMoves lets every member read entries with many moves.
-func (w *world) readsMoves() { w.written.Store(2) }
-
 // M1, K-03: each session of a request for many is checked by itself, and the ones that pass are one command. The reply
 // has what became of each, in the order of the request.
 func TestM1ResumesAreOneCommand(t *testing.T) {
 	solo(t, func(w *world, m *member) {
-		w.readsMoves()
 		a, b, c := w.has(5, 2), w.has(6, 2), w.has(7, 1)
 		unknown, ahead := session.Session{ID: 8, Attachment: 1}, session.Session{ID: 9, Attachment: 1 << 40}
 		r := resumes(a, b, unknown, ahead, c)
@@ -58,42 +54,9 @@ func TestM1ResumesAreOneCommand(t *testing.T) {
 	})
 }
 
-// M1: while a member may not read an entry with many moves, each session is moved by a command of its own.
-func TestM1ResumesOfFormerReleases(t *testing.T) {
-	for version := range uint32(2) {
-		trio(t, func(w *world) {
-			w.stream(session.Hello{Node: 3, Incarnation: 1, Stream: 1, LogVersion: version}, prompt)
-			m := w.join(2, prompt)
-			defer w.run()()
-			w.at(0)
-			a, b := w.has(5, 2), w.has(6, 1)
-			r := resumes(a, session.Session{ID: 8, Attachment: 1}, b)
-			got := m.ask(session.Request{Resumes: r})
-			if got.Err != nil || len(got.Moved) != 3 || got.Index != w.log.newest() ||
-				!errors.Is(got.Moved[1].Err, session.ErrExpired) {
-				t.Fatalf("version %d: reply %+v", version, got)
-			}
-			for i, id := range map[int]session.ID{0: 5, 2: 6} {
-				now, _ := w.view.Session(id)
-				if got.Moved[i].Err != nil || got.Moved[i].Attachment != now.Attachment || now.Owner != 2 {
-					t.Errorf("version %d: session %v is %+v, and the reply says %+v", version, id, now, got.Moved[i])
-				}
-			}
-			if many, _ := proposed[session.MoveSessions](w.log); many != nil {
-				t.Errorf("version %d: proposed %+v, which a member may not read", version, many)
-			}
-			single, _ := proposed[session.MoveSession](w.log)
-			if len(single) != 2 || (single[0].Named != 0) != (version > 0) {
-				t.Errorf("version %d: proposed %+v, want two moves", version, single)
-			}
-		})
-	}
-}
-
 // M6: of many sessions, the closing ones are not moved.
 func TestM6ClosingOnesOfManyAreNotMoved(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
-		w.readsMoves()
 		a, b := w.has(5, 1), w.has(6, 1)
 		tok := token(b)
 		release := w.blocked()
@@ -126,7 +89,6 @@ func TestM3ResumesOfUnknownOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			solo(t, func(w *world, m *member) {
-				w.readsMoves()
 				a, b := w.has(5, 2), w.has(6, 2)
 				w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
 					result, err := answer(c)
@@ -146,7 +108,6 @@ func TestM3ResumesOfUnknownOutcome(t *testing.T) {
 // S2: each of many moves sets the session's deadline like a touch.
 func TestS2ResumesTouch(t *testing.T) {
 	solo(t, func(w *world, m *member) {
-		w.readsMoves()
 		a, b := w.has(5, 1), w.has(6, 1)
 		w.at(long / 2)
 		if got := m.ask(session.Request{Resumes: resumes(a, b)}); got.Err != nil || got.Moved[1].Attachment == 0 {
@@ -160,7 +121,6 @@ func TestS2ResumesTouch(t *testing.T) {
 // A stream has a bound of sessions that are being moved at once.
 func TestMovesHaveABound(t *testing.T) {
 	solo(t, func(w *world, m *member) {
-		w.readsMoves()
 		var all []session.Session
 		for id := range session.ID(session.MaxBatch) {
 			all = append(all, w.has(id+1, 2))

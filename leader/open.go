@@ -22,9 +22,8 @@ func (q *requests) open(node session.Node, r *session.OpenRequest, done answered
 		done(session.Reply{}, err)
 		return
 	}
-	c := session.OpenSession{Node: node, MS: ms, Timeout: timeout, Labels: r.Labels, RequestID: r.RequestID}
-	if q.cfg.Written() >= session.TreeLogVersion {
-		c.Instance = r.Instance
+	c := session.OpenSession{
+		Node: node, MS: ms, Timeout: timeout, Labels: r.Labels, RequestID: r.RequestID, Instance: r.Instance,
 	}
 	q.add(c, done)
 }

@@ -30,17 +30,6 @@ type Tree struct {
 	// Weight, if set, returns how much work the end of a session makes in the tree besides the session itself (U2). It
 	// must be safe for concurrent use and return at once.
 	Weight func(session.ID) int
-	// Level, if set, returns the feature level of the state (W8). It must be safe for concurrent use and return at
-	// once.
-	Level func() uint32
-}
-
-// level returns the feature level of the state.
-func (t *Tree) level() uint32 {
-	if t.Level == nil {
-		return 0
-	}
-	return t.Level()
 }
 
 // reap removes what comes due in the tree, until ctx or the term ends.

@@ -20,7 +20,6 @@ type requests struct {
 	wall       *wallClock
 	stats      *counters
 	handlers   handlers
-	unnamed    unnamed
 }
 
 // arrives reports whether a request adds to the state. Such requests have places of their own on a stream, as their
@@ -185,9 +184,4 @@ func (q *requests) madeGlobal(ctx context.Context, id session.ID) (session.Sessi
 		return one, nil
 	}
 	return session.Session{}, &session.ExpiredError{ID: id}
-}
-
-// logVersion returns the newest form of log entries that every member reads, see [Tracker.LogVersion].
-func (q *requests) logVersion() uint32 {
-	return max(q.cfg.Written(), q.heartbeats.logVersion())
 }

@@ -317,31 +317,3 @@ func TestEmptyRequest(t *testing.T) {
 		}
 	})
 }
-
-// A leader knows what every member reads once each member has had a stream.
-func TestLogVersion(t *testing.T) {
-	inBubble(t, voters(1, 2, 3), func(w *world) {
-		defer w.run()()
-		for n, reads := range map[session.Node]uint32{1: 1, 2: 9} {
-			w.stream(session.Hello{Node: n, Stream: 1, LogVersion: reads}, prompt)
-		}
-		if got := w.tracker.LogVersion(); got != 0 {
-			t.Errorf("version %d before node 3 has had a stream, want 0", got)
-		}
-		old := w.stream(session.Hello{Node: 3, Stream: 1}, prompt)
-		if got := w.tracker.LogVersion(); got != 0 {
-			t.Errorf("version %d with a node of a former release, want 0", got)
-		}
-		old.cut()
-		w.stream(session.Hello{Node: 3, Stream: 2, LogVersion: 1}, prompt)
-		if got := w.tracker.LogVersion(); got != 1 {
-			t.Errorf("version %d, want 1, which every node reads", got)
-		}
-		for n, stream := range map[session.Node]uint64{1: 2, 3: 3} {
-			w.stream(session.Hello{Node: n, Stream: stream, LogVersion: 9}, prompt)
-		}
-		if got := w.tracker.LogVersion(); got != session.LogVersion {
-			t.Errorf("version %d, want %d, which this release writes", got, session.LogVersion)
-		}
-	})
-}

@@ -33,8 +33,8 @@ func (q *requests) move(node session.Node, r *session.ResumeRequest, done answer
 		done(session.Reply{}, session.ErrClosing)
 		return
 	}
-	q.submitMove(session.MoveSession{
+	q.propose(session.MoveSession{
 		ID: r.Token.ID, NewOwner: node, Instance: r.Instance, Attempt: r.Attempt,
 		Named: r.Token.Attachment, NamedLocal: r.Token.Local,
-	}, q.told(done))
+	}, done)
 }

@@ -46,46 +46,6 @@ func TestM1Resume(t *testing.T) {
 	})
 }
 
-// M1: a node of a former release stops at a move that names an attachment. So no move names one before every member
-// reads such entries: each has said so, or the log already has an entry that only such a member reads.
-func TestM1NothingIsNamedThatAMemberDoesNotRead(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		reads   uint32 // the newest form that node 3 reads
-		written uint32
-		want    uint64
-	}{
-		{"a member of a former release", 0, 0, 0}, {"a member away", never, 0, 0}, {
-			"all read it", 1, 0, 99,
-		}, {"it is in the log", never, 1, 99},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			trio(t, func(w *world) {
-				w.written.Store(tt.written)
-				if tt.reads != never {
-					w.stream(session.Hello{Node: 3, Incarnation: 1, Stream: 1, LogVersion: tt.reads}, prompt)
-				}
-				m := w.join(2, prompt)
-				defer w.run()()
-				w.at(0)
-				tok := token(w.has(5, 2))
-				tok.Attachment = 99
-				if r := m.ask(
-					session.Request{Resume: &session.ResumeRequest{Token: tok, Instance: 77, Attempt: 1}},
-				); r.Err != nil {
-					t.Error(r.Err)
-				}
-				if moves, _ := proposed[session.MoveSession](w.log); len(moves) != 1 || moves[0].Named != tt.want {
-					t.Errorf("proposed %+v, want %d named", moves, tt.want)
-				}
-			})
-		})
-	}
-}
-
-// never is the version of a member that has opened no stream.
-const never = 1 << 31
-
 // M6: a closing session is not moved.
 func TestM6ClosingIsNotMoved(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {

@@ -325,7 +325,7 @@ func TestProtocol(t *testing.T) {
 func TestWelcome(t *testing.T) {
 	inBubble(t, voters(1), func(w *world) {
 		defer w.run()()
-		want := session.Welcome{Term: term, Leader: 1, PeerVersion: session.PeerVersion}
+		want := session.Welcome{Term: term, Leader: 1}
 		if got := w.join(1, prompt).welcome; got == nil || *got != want {
 			t.Errorf("welcome = %+v", got)
 		}

@@ -151,7 +151,7 @@ func TestE1CreditOfAStreamAndOfAProcess(t *testing.T) {
 		// touched + credit
 		{
 			"the next stream",
-			session.Hello{Node: 3, Incarnation: 1, Stream: 2, LogVersion: session.LogVersion},
+			session.Hello{Node: 3, Incarnation: 1, Stream: 2},
 			5750 * ms,
 		},
 		// its stall + timeout

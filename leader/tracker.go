@@ -34,9 +34,6 @@ type Config struct {
 	// of those in the state that this node has applied. It must be safe for concurrent use and return at once. Nil
 	// means upTo itself.
 	Part func(upTo uint64, most int) uint64
-	// Written, if set, returns the newest form of log entries that this node has applied ([session.LogVersion]): every
-	// member reads that form. It must be safe for concurrent use and return at once.
-	Written func() uint32
 	// Writes is what writes to the tree need.
 	Writes Writes
 	// Tree is what the leader does for the tree.
@@ -92,7 +89,7 @@ func New(cfg Config, log Log, view View) *Tracker {
 	wall := &wallClock{now: cfg.Clock, logger: cfg.Logger, term: cfg.Term}
 	t.closer = &closer{
 		log: log, term: t.term, heartbeats: t.heartbeats, registry: t.registry, wall: wall, stats: &t.stats,
-		left: t.cfg.Tree.Weight, level: t.cfg.Tree.level,
+		left: t.cfg.Tree.Weight,
 	}
 	t.forgetter = &forgetter{
 		log: log, term: t.term, heartbeats: t.heartbeats, registry: t.registry, logger: cfg.Logger,
@@ -130,9 +127,6 @@ func (c *Config) setDefaults() {
 	}
 	if c.Tree.Weight == nil {
 		c.Tree.Weight = func(session.ID) int { return 0 }
-	}
-	if c.Written == nil {
-		c.Written = func() uint32 { return 0 }
 	}
 }
 
@@ -222,21 +216,6 @@ func (t *Tracker) fill(ctx context.Context, frozen Sessions) {
 // RunningClock returns the running clock of the log (D3, Y3): it runs with the accountable clock of the term (A1), so
 // it never runs ahead. It may be called while a proposal is made.
 func (t *Tracker) RunningClock() time.Duration { return t.cfg.Tree.RunningClock + t.heartbeats.now() }
-
-// LogVersion returns the newest form of log entries that every member reads ([session.LogVersion]): each member has
-// said so on a stream in this term, or the log already has an entry of that form.
-func (t *Tracker) LogVersion() uint32 { return t.requests.logVersion() }
-
-// FeatureLevel returns the newest feature level that every member of the newest configuration offers on its present
-// stream (W8 of the tree); 0 while a member has none.
-func (t *Tracker) FeatureLevel() uint32 { return t.heartbeats.featureLevel() }
-
-// Offers returns what each member of the newest configuration offers (W8), by node.
-func (t *Tracker) Offers() []session.Offer { return t.heartbeats.offers() }
-
-// Joined tells that a member has opened a stream since it was last received from: [Tracker.FeatureLevel] and
-// [Tracker.LogVersion] may be higher. One goroutine receives from it.
-func (t *Tracker) Joined() <-chan struct{} { return t.heartbeats.joined }
 
 // Follows reports whether a node has a stream open to this tracker.
 func (t *Tracker) Follows(node session.Node) bool { return t.heartbeats.follows(node) }

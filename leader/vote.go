@@ -24,23 +24,17 @@ func (m *member) vote(last uint64) {
 // the leader of three fails then. The third node refuses the new node its vote while it does not know that the new node
 // is a voter, and the third node's own log is too short to win.
 //
-// A lost voter is not waited for: while it is down, no other node may be taken away. A voter of a release that does not
-// report what it has applied is not waited for either: during an upgrade node by node, no node would be ready before
-// the last.
+// A lost voter is not waited for: while it is down, no other node may be taken away.
 func (r *rounds) votesFrom(s *stream, now time.Duration) uint64 {
 	m := r.current(s)
 	if m == nil || !m.voter {
 		return session.NoVote
 	}
 	for _, other := range r.members {
-		if other != m && other.present && other.voter && other.tells() && other.told.index < m.votesFrom &&
+		if other != m && other.present && other.voter && other.told.index < m.votesFrom &&
 			!r.lost(other, now) {
 			return session.NoVote
 		}
 	}
 	return m.votesFrom
 }
-
-// tells reports whether a member's release reports what it has applied; releases without a [session.LogVersion] do not.
-// A member that has not said hello counts as reporting: it may yet do so.
-func (m *member) tells() bool { return m.hello.Node == 0 || m.hello.LogVersion > 0 }

@@ -32,9 +32,9 @@ func TestR6Vote(t *testing.T) {
 	}
 	r.configure(members(false), 4, 0)
 	for _, hello := range []session.Hello{
-		{Node: 1, Stream: 1, LogVersion: 1},
-		{Node: 2, Stream: 1, LogVersion: 1},
-		{Node: 3, Directory: 9, Stream: 1, LogVersion: 1},
+		{Node: 1, Stream: 1},
+		{Node: 2, Stream: 1},
+		{Node: 3, Directory: 9, Stream: 1},
 	} {
 		s := newStream(hello)
 		if _, err := r.open(s, 0); err != nil {
@@ -57,7 +57,7 @@ func TestR6Vote(t *testing.T) {
 	if got := r.votesFrom(streams[1], 3); got != session.NoVote {
 		t.Errorf("entries that the former directory had applied count for its successor: the second votes from %d", got)
 	}
-	streams[2] = newStream(session.Hello{Node: 3, Directory: 8, Stream: 1, LogVersion: 1})
+	streams[2] = newStream(session.Hello{Node: 3, Directory: 8, Stream: 1})
 	if _, err := r.open(streams[2], 3); err != nil {
 		t.Fatal(err)
 	}
@@ -69,9 +69,9 @@ func TestR6Vote(t *testing.T) {
 	r, streams = newRounds(8, newPace(time.Second), 0), nil
 	r.configure(members(true), 12, 0)
 	for _, hello := range []session.Hello{
-		{Node: 1, Stream: 2, LogVersion: 1},
-		{Node: 2, Stream: 2, LogVersion: 1},
-		{Node: 3, Directory: 9, Stream: 2, LogVersion: 1},
+		{Node: 1, Stream: 2},
+		{Node: 2, Stream: 2},
+		{Node: 3, Directory: 9, Stream: 2},
 	} {
 		s := newStream(hello)
 		if _, err := r.open(s, 0); err != nil {
@@ -82,31 +82,4 @@ func TestR6Vote(t *testing.T) {
 	answers(0, 12, 0, 12)
 	tells("the second has not answered", 3*time.Second-1, session.NoVote)
 	tells("the second is lost", 3*time.Second, 12)
-
-	// A voter is of a release that does not report what it has applied.
-	r, streams = newRounds(9, newPace(time.Second), 0), nil
-	r.configure(members(true), 12, 0)
-	tells = func(when string, now time.Duration, want uint64) {
-		t.Helper()
-		if got := r.votesFrom(streams[0], now); got != want {
-			t.Errorf("%s: votes from %d, want %d", when, got, want)
-		}
-	}
-	for _, hello := range []session.Hello{
-		{Node: 3, Directory: 9, Stream: 3, LogVersion: 1},
-		{Node: 2, Stream: 3},
-		{Node: 1, Stream: 3, LogVersion: 1},
-	} {
-		s := newStream(hello)
-		if _, err := r.open(s, 0); err != nil {
-			t.Fatal(err)
-		}
-		streams = append(streams, s)
-		if len(streams) == 1 {
-			tells("nobody else has said hello", 0, session.NoVote)
-		}
-	}
-	tells("the first has not applied it", 0, session.NoVote)
-	answers(0, 12, 0, 12)
-	tells("the second does not tell", 0, 12)
 }

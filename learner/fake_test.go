@@ -210,7 +210,7 @@ func newFakeLeader(t *testing.T) *fakeLeader {
 		toLeader: make(chan session.LearnerMessage, 16),
 		ended:    make(chan struct{}),
 	}
-	l.toRelay <- session.LeaderMessage{Welcome: &session.Welcome{Term: 1, Leader: 2, PeerVersion: session.PeerVersion}}
+	l.toRelay <- session.LeaderMessage{Welcome: &session.Welcome{Term: 1, Leader: 2}}
 	return l
 }
 

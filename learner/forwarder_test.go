@@ -350,7 +350,7 @@ func TestWritesThatWaitAreBounded(t *testing.T) {
 // A leader that takes no stream is asked again later and later, and at once after a stream that lasted.
 func TestStreamsAreReopenedLaterAndLater(t *testing.T) {
 	inForwarding(t, func(w *forwarding) {
-		w.leader.refuse(session.ErrNoTree)
+		w.leader.refuse(session.ErrNotLeader)
 		if err := w.server.Forward(nil); !errors.Is(err, session.ErrNoLeader) {
 			t.Fatal(err)
 		}

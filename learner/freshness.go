@@ -26,7 +26,7 @@ type commitTold struct {
 	from, to  time.Duration
 }
 
-// heard takes in the index that a leader has told as committed; 0 from a release that tells none.
+// heard takes in the index that a leader has told as committed.
 func (f *freshness) heard(committed uint64, now time.Duration) {
 	f.forget(now)
 	if n := len(f.recent); n > 0 {

@@ -22,8 +22,6 @@ type heartbeats struct {
 	// interval that counts now. Both are atomic because every answer to a client tells the mode that follows from them.
 	// newest is written with mu held.
 	newest, pace atomic.Int64
-	// level is the highest feature level of the cluster that a leader has told (W8): this node's state may be behind it.
-	level atomic.Uint32
 	// aside are the members to which no client is sent, as the newest heartbeat told; nil before the first.
 	aside atomic.Pointer[session.Aside]
 	// full are the voters whose full disks have every node refuse what adds to the log, as the newest heartbeat of the
@@ -70,13 +68,6 @@ func (h *heartbeats) hear(term uint64, beat *session.Heartbeat) bool {
 	h.term, h.round, h.goodAt = term, beat.Good, now
 	h.newest.Store(int64(now.Sub(h.base)) + 1)
 	return true
-}
-
-// welcomed takes in the feature level that a leader has applied. The level never falls (W8).
-func (h *heartbeats) welcomed(level uint32) {
-	for known := h.level.Load(); level > known && !h.level.CompareAndSwap(known, level); {
-		known = h.level.Load()
-	}
 }
 
 // forgetLeader drops the facts that hold for one stream only.
@@ -158,8 +149,8 @@ func (h *heartbeats) hasVote(applied uint64) bool {
 	return h.votes
 }
 
-// reached is how far a state has come: its highest attachment, and an index. The index is 0 under a leader of a release
-// that does not tell one.
+// reached is how far a state has come: its highest attachment, and an index. The index is 0 while the
+// leader has told none.
 type reached struct{ attachment, index uint64 }
 
 // catchUp is how far a node must have applied to have caught up. The target trails the leader by an interval: a node is

@@ -11,10 +11,9 @@ import (
 // relay is what a node does under one leader, over one link: it answers heartbeats and forwards requests.
 type relay struct {
 	link Link
-	// term is the leader's, version its peer version.
-	term    uint64
-	version uint32
-	table   *TouchTable
+	// term is the leader's.
+	term  uint64
+	table *TouchTable
 	// heard takes in a heartbeat, judge the comparison in it; judge may be nil, see Config.Judge.
 	heard func(term uint64, beat *session.Heartbeat)
 	judge func(reported session.StateDigest, found session.Comparison)
@@ -45,15 +44,13 @@ func newRelay(s *Server, link Link) (*relay, error) {
 		return nil, fmt.Errorf("%w: the welcome names term %d, but this node's Raft is in term %d", session.ErrNoLeader,
 			m.Welcome.Term, own)
 	}
-	s.beats.welcomed(m.Welcome.FeatureLevel)
 	return &relay{
-		link:    link,
-		term:    m.Welcome.Term,
-		version: m.Welcome.PeerVersion,
-		table:   s.table,
-		heard:   s.heard,
-		judge:   s.cfg.Judge,
-		beats:   make(chan session.Heartbeat, 1),
+		link:  link,
+		term:  m.Welcome.Term,
+		table: s.table,
+		heard: s.heard,
+		judge: s.cfg.Judge,
+		beats: make(chan session.Heartbeat, 1),
 		answerer: &answerer{
 			link: link, table: s.table, clock: s.clock, view: s.view, log: &answerLog{}, drain: &s.standing.drain,
 			full: s.cfg.FullDisk,

@@ -3,14 +3,10 @@ package learner
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"holdfast/session"
 )
-
-// manyResumes is the peer version from which on a leader takes a request for many resumes.
-const manyResumes = 1
 
 // resuming is a request to resume many sessions on its way to the leader and back, like asked: no goroutine waits. It
 // is one request, one wait for this node's state, and one answer.
@@ -26,14 +22,9 @@ type resuming struct {
 	outcomes []session.Resumed
 	done     func([]session.Resumed)
 
-	// answered is set once moved is complete: what the leader has answered.
+	// answered is set once moved is there: what the leader has answered.
 	answered bool
 	moved    []session.MoveResult
-
-	mu sync.Mutex
-	// left is the number of replies to come, index the highest index of the replies. guarded by mu
-	left  int
-	index uint64
 }
 
 // StartResumes begins to resume many global sessions. See session.Connection.
@@ -84,7 +75,7 @@ func (b *resuming) refuseAll(err error) {
 	b.done(b.outcomes)
 }
 
-// ask sends the request to the leader, and a request for each session to a leader of a former release.
+// ask sends the request to the leader.
 func (b *resuming) ask() {
 	s := b.conn.server
 	b.received = s.clock.look()
@@ -94,15 +85,7 @@ func (b *resuming) ask() {
 		b.refuseAll(err)
 		return
 	}
-	if r.version >= manyResumes {
-		r.calls.submit(request, b.replied)
-		return
-	}
-	b.moved, b.left = make([]session.MoveResult, len(b.at)), len(b.at)
-	for n := range b.request.Sessions {
-		one := b.request.Each(n)
-		r.calls.submit(session.Request{Resume: &one}, func(reply session.Reply, err error) { b.repliedOne(n, reply, err) })
-	}
+	r.calls.submit(request, b.replied)
 }
 
 // replied takes the leader's reply. What it tells is shown once this node has applied it too (M3, N4).
@@ -116,22 +99,6 @@ func (b *resuming) replied(reply session.Reply, refusal error) {
 	default:
 		b.answered, b.moved = true, reply.Moved
 		b.conn.server.wait.queue.after(reply.Index, b)
-	}
-}
-
-// repliedOne takes the reply to the n-th of many requests.
-func (b *resuming) repliedOne(n int, reply session.Reply, refusal error) {
-	b.mu.Lock()
-	b.moved[n] = session.MoveResult{Attachment: reply.Session.Attachment, Repeated: reply.Repeated, Err: refusal}
-	if refusal == nil || ofTheLog(refusal) {
-		b.index = max(b.index, reply.Index)
-	}
-	b.left--
-	last := b.left == 0
-	b.mu.Unlock()
-	if last {
-		b.answered = true
-		b.conn.server.wait.queue.after(b.index, b)
 	}
 }
 

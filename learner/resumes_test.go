@@ -123,36 +123,6 @@ func TestM4ResumesOfWhatHasMovedOn(t *testing.T) {
 	})
 }
 
-// A leader of a former release is asked for each session, and the client is answered once.
-func TestResumesUnderALeaderOfAFormerRelease(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := newFakeLeader(t)
-		<-l.toRelay
-		l.toRelay <- session.LeaderMessage{Welcome: &session.Welcome{Term: 1, Leader: 2}}
-		w.followed(l)
-		w.owned(map[session.ID]uint64{1: 11, 3: 13})
-		told := w.startResumes(w.conn, w.resumesOf(map[session.ID]uint64{1: 1, 2: 2, 3: 3}, 1, 2, 3))
-		for i := range 3 {
-			r := l.request()
-			if r.Resume == nil || r.Resume.Instance != 9 || r.Resume.Token.Attachment != uint64(r.Resume.Token.ID) {
-				t.Fatalf("the leader was asked %+v", r)
-			}
-			reply := session.Reply{Seq: r.Seq, Term: 1, Index: uint64(5 + i)}
-			if id := r.Resume.Token.ID; id == 2 {
-				reply.Err = session.ErrClosing
-			} else {
-				reply.Session, _ = w.view.Session(id)
-			}
-			l.reply(reply)
-		}
-		w.view.apply(6)
-		w.untoldResumes("before this node has applied the last entry", told)
-		w.view.apply(7)
-		wantOutcomes(t, <-told, nil, session.ErrClosing, nil)
-	})
-}
-
 // Nothing is asked of the leader before this node has applied what the client has seen (N4), nor while it is read-only
 // (N2), nor for a session that is here as a local one (M5).
 func TestN4ResumesWaitForWhatWasSeen(t *testing.T) {

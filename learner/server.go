@@ -29,6 +29,8 @@ import (
 type Config struct {
 	// Node is this node's number.
 	Node session.Node
+	// Tree is the tree that the state begins with. Without one the server serves sessions alone.
+	Tree TreeState
 	// Interval is the heartbeat interval that counts until a leader has told its own (R1).
 	Interval time.Duration
 	// Pulse aligns the looks for stalls with other tickers of the node.
@@ -51,9 +53,6 @@ type Config struct {
 	// Admitted reports whether the node may take part in its cluster, as far as it knows; nil: it may. It must be safe
 	// for concurrent use, take no lock and allocate nothing.
 	Admitted func() bool
-	// Coming returns the feature level that the cluster gets soon without an operator's word, 0 for none (W8); nil: none.
-	// It must be safe for concurrent use, take no lock and allocate nothing.
-	Coming func() uint32
 	// LocalChanged, when set, is told of each local session that opens, gets a new attachment or ends here, before the
 	// client is told. A repeated open or resume is told again. LocalChanged must return soon; several goroutines call
 	// it.
@@ -146,7 +145,7 @@ func NewServer(cfg Config, view View) *Server {
 	s.clients = newClients(&cfg, s.beats, s.standing)
 	s.tree = namespace.New(namespace.Config{
 		Node: treeNode{s}, Wait: cfg.LaggingWait, Pulse: cfg.Pulse, Hub: cfg.Telling.hub(), Lane: cfg.Telling.lane(),
-		Coming: cfg.Coming,
+		Tree: cfg.Tree,
 	})
 	if s.cfg.Forwards == nil {
 		s.cfg.Forwards = s.tree
@@ -197,7 +196,7 @@ func (s *Server) heard(term uint64, beat *session.Heartbeat) {
 	}
 }
 
-// pace takes the interval of a leader's rounds, 0 from a leader that does not tell it. It first looks for stalls by the
+// pace takes the interval of a leader's rounds. It first looks for stalls by the
 // interval that has counted until now.
 func (s *Server) pace(interval time.Duration) {
 	if interval = s.beats.told(interval); interval == s.beats.interval() {
@@ -262,13 +261,11 @@ func (s *Server) Connect(events session.Events) (session.Connection, error) {
 }
 
 // State returns what the node can do now, and the index of what it has shown until now (N4). It takes no lock and
-// allocates nothing, and Config.Admitted and Config.Coming must not either.
+// allocates nothing, and Config.Admitted must not either.
 func (s *Server) State() session.NodeState {
 	return session.NodeState{
 		Node: s.cfg.Node, Mode: s.standing.mode(s.clock.now()), Index: s.view.ShownIndex(),
-		FeatureLevel: max(s.tree.Level(), s.beats.level.Load()),
-		ComingLevel:  s.tree.Coming(),
-		Draining:     s.standing.drain.on(),
+		Draining: s.standing.drain.on(),
 	}
 }
 

@@ -29,8 +29,7 @@ func (n treeNode) Sync(ctx context.Context) error {
 // Session returns a session of the state.
 func (n treeNode) Session(id session.ID) (session.Session, bool) { return n.server.view.Session(id) }
 
-// Standing says why the node answers no read of the tree that does not allow old answers (G6). A node that has not
-// applied yet that the cluster has a tree is behind too.
+// Standing says why the node answers no read of the tree that does not allow old answers (G6).
 func (n treeNode) Standing() error {
 	s := n.server
 	if s.standing.stopping.Load() {
@@ -44,7 +43,7 @@ func (n treeNode) Standing() error {
 		return session.ErrNoLeader
 	case session.ModeReadWrite:
 	}
-	if s.beats.stale(s.view.AppliedIndex(), now) || s.tree.Level() < s.beats.level.Load() {
+	if s.beats.stale(s.view.AppliedIndex(), now) {
 		return session.ErrLagging
 	}
 	return nil

@@ -66,7 +66,6 @@ type admission struct {
 	asked map[session.Node]asking
 	// told is the highest Raft term that another node has reported in a meeting. guarded by mu
 	told uint64
-	levels
 }
 
 // reasons say why a node waits. The mutex of [admission] guards them.
@@ -81,15 +80,6 @@ type reasons struct {
 	foreign map[session.Node]bool
 }
 
-// levels are the feature levels that nodes had when the cluster was founded (W8). The mutex of [admission] guards
-// them.
-type levels struct {
-	// offered are those of the other nodes, as of the newest meeting with each before this node was admitted.
-	offered map[session.Node]uint32
-	// founded is the one that all founders offered, set with the founders. Reading it takes no lock.
-	founded atomic.Uint32
-}
-
 // about is what admission needs to know of the rest of this node.
 type about struct {
 	// names returns the directory of a node in Raft's newest configuration, 0 when it names none.
@@ -102,9 +92,6 @@ type about struct {
 	stream func() session.Hello
 	// agreement compares the settings of this node with the settings of others.
 	agreement *agreement
-	// offers is the newest feature level that this node can have, needs returns the cluster's (W8).
-	offers uint32
-	needs  func() uint32
 }
 
 // flags are for readers that take no lock.
@@ -119,10 +106,8 @@ type flags struct {
 // asking is a node that asks to be taken in.
 type asking struct {
 	directory raftnet.Directory
-	// applied is the newest entry that the node has applied, offers the feature level that it can have (W8). at is when
-	// the node said so.
+	// applied is the newest entry that the node has applied. at is when the node said so.
 	applied uint64
-	offers  uint32
 	at      time.Time
 }
 
@@ -136,10 +121,8 @@ func newAdmission(self session.Node, mine raftnet.Directory, founders directorie
 			stream: func() session.Hello { return session.Hello{} },
 
 			agreement: newAgreement(self, nil),
-			needs:     func() uint32 { return 0 },
 		},
 		changed: make(chan struct{}),
-		levels:  levels{offered: map[session.Node]uint32{}},
 		met:     directories{self: mine},
 		agreed:  map[session.Node]bool{},
 		reasons: reasons{
@@ -226,11 +209,10 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	}
 	a.meet(from, met.Directory)
 	a.hope(from, &m)
-	a.offered[from] = m.Offers
 	switch {
 	case view != a.view: // the answer is to an older request, and its node may be gone
 	case m.Admitted && m.Member && len(m.Names) > 0:
-		return a.settle(m.Names, m.Founded)
+		return a.settle(m.Names)
 	case m.Admitted && m.Names[a.self] == a.mine:
 		if !a.knows(m.Names) {
 			a.waits[from] = fmt.Sprintf(
@@ -239,9 +221,7 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 			)
 			return nil
 		}
-		return a.settle(m.Names, m.Founded)
-	case m.Needs > a.offers:
-		a.waits[from] = (&session.FeatureLevelError{Node: a.self, Offers: a.offers, Needs: m.Needs}).Error()
+		return a.settle(m.Names)
 	case m.Stranger:
 		a.waits[from] = fmt.Sprintf(
 			"node %d is not among node %d's peers: make them the same on every node, and restart node %d", a.self, from,
@@ -261,19 +241,10 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	case !a.joins && maps.Equal(m.Names, a.met):
 		a.agreed[from] = true
 		if len(a.agreed) == len(a.others) {
-			return a.settle(a.met, a.allOffer())
+			return a.settle(a.met)
 		}
 	}
 	return nil
-}
-
-// allOffer returns the feature level that this node and all others offer. Called with mu held.
-func (a *admission) allOffer() uint32 {
-	level := a.offers
-	for _, n := range a.others {
-		level = min(level, a.offered[n])
-	}
-	return level
 }
 
 // knownTerm returns the newest Raft term that this node knows: its own, or a term that a node reported where this node
@@ -293,11 +264,9 @@ func (a *admission) knows(founders directories) bool {
 	})
 }
 
-// settle begins the writing of founders to disk, and of the feature level that all of them offered. Called with mu
-// held.
-func (a *admission) settle(founders directories, level uint32) directories {
+// settle begins the writing of founders to disk. Called with mu held.
+func (a *admission) settle(founders directories) directories {
 	a.settling = true
-	a.founded.Store(level)
 	return maps.Clone(founders)
 }
 
@@ -308,11 +277,8 @@ func (a *admission) alone() directories {
 	if a.founders != nil || a.joins || len(a.others) > 0 {
 		return nil
 	}
-	return a.settle(a.met, a.offers)
+	return a.settle(a.met)
 }
-
-// foundedAt returns the feature level that all founders of the cluster offered (W8). It takes no lock.
-func (a *admission) foundedAt() uint32 { return a.founded.Load() }
 
 // settled notes that the founders are on disk.
 func (a *admission) settled(founders directories) {

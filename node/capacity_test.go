@@ -100,25 +100,6 @@ func TestO4TheClusterIsFull(t *testing.T) {
 	})
 }
 
-// A leader introduces bounds when every member reads them, and changes what is there at once.
-func TestCapacityWaitsForAllReleases(t *testing.T) {
-	mine, theirs := session.Capacity{MaxSessions: 2, MaxBytes: session.MinCapacityBytes},
-		session.Capacity{MaxSessions: 1, MaxBytes: session.MinCapacityBytes}
-	for name, test := range map[string]struct {
-		now     session.Capacity
-		version uint32
-		want    bool
-	}{
-		"new cluster": {session.Capacity{}, 1, true}, "former release": {session.Capacity{}, 0, false},
-		"same":        {mine, 1, false},
-		"other value": {theirs, 1, true}, "other value, a member away": {theirs, 0, true},
-	} {
-		if got := introduces(test.now, mine, test.version); got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
-	}
-}
-
 // One warning for each time that four fifths are reached; coming and going about them is not one.
 func TestFullnessWarnsOnce(t *testing.T) {
 	var log bytes.Buffer

@@ -50,8 +50,6 @@ type testNode struct {
 	heard func(term uint64, from session.Node, sent time.Time)
 	// forwards is told of the streams of the node's writes.
 	forwards learner.ForwardEvents
-	// lacks is that of its [tested].
-	lacks uint32
 	// jump is how far the watchdog's time is ahead, in nanoseconds.
 	jump   atomic.Int64
 	cancel context.CancelFunc
@@ -116,7 +114,7 @@ func (c *testCluster) make(n *testNode) (*Node, error) {
 		Disk:    n.disk.wrap,
 		Clock:   c.clock,
 		Heard:   n.heard,
-		tested:  tested{lacks: n.lacks, logBytes: c.logBytes},
+		tested:  tested{logBytes: c.logBytes},
 
 		monotonic: func() time.Time { return time.Now().Add(time.Duration(n.jump.Load())) },
 		forwards:  n.forwards,

@@ -3,7 +3,7 @@ package node
 // treeMetrics describe the tree, and what clients ask of it.
 func treeMetrics() []metric {
 	return []metric{
-		gauge("feature_level", "What the whole cluster can do: 0 sessions, 1 the tree too, 2 acts of operators too.",
+		gauge("feature_level", "The feature level of the cluster (W8).",
 			func(f *figures) float64 { return float64(f.tree.FeatureLevel) }),
 		gauge("tree_entries", "Entries of the tree.", func(f *figures) float64 { return float64(f.tree.Entries) }),
 		gauge("tree_ephemerals", "Ephemeral entries of the tree.",

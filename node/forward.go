@@ -16,11 +16,7 @@ import (
 
 // writesOf returns what a tracker needs to take writes to the tree of a state.
 func writesOf(v *view) leader.Writes {
-	return leader.Writes{
-		HasTree:     func() bool { return v.Tree() != nil },
-		Check:       checkWrite,
-		Acknowledge: acknowledge,
-	}
+	return leader.Writes{Check: checkWrite, Acknowledge: acknowledge}
 }
 
 // checkWrite refuses a write that the replicas could not read: its entry would stop all of them, again at each start.

@@ -34,12 +34,9 @@ func newFreezes(logger hclog.Logger) *freezes { return &freezes{logger: logger, 
 // AppliedTree looks at the state after an entry.
 func (f *freezes) AppliedTree(now *fsm.Tree, _ []tree.Change, _ []fsm.Wrote) { f.RestoredTree(now) }
 
-// RestoredTree looks at a new state; nil has no tree.
+// RestoredTree looks at a new state.
 func (f *freezes) RestoredTree(now *fsm.Tree) {
-	t := session.LogTime{}
-	if now != nil {
-		t = now.Time
-	}
+	t := now.Time
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.frost.Look(t, t.Running(), time.Since(f.start))
@@ -100,10 +97,7 @@ func freezeMetrics() []metric {
 		}).when("above 0 though nobody works on the cluster: holdfast cluster thaw"),
 		gauge("sessions_extended", "Replicated sessions that do not expire for a time because an operator has extended "+
 			"them (Y4).", func(f *figures) float64 {
-			if now := f.node.view.Tree(); now != nil {
-				return float64(now.Extended())
-			}
-			return 0
+			return float64(f.node.view.Tree().Extended())
 		}),
 	}
 }

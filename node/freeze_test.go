@@ -39,7 +39,7 @@ func TestFreezeInACluster(t *testing.T) {
 		c := newTestCluster(t, 3, localSessions)
 		defer c.stop()
 		leads := c.leader(within)
-		c.trees()
+		c.founded()
 		others := c.others(leads)
 		owner, through := others[0], others[1]
 		c.eventually("ids for local sessions", within, func() bool { return owner.server.Stats().LocalIDs > 0 })
@@ -94,7 +94,7 @@ func TestExtendInACluster(t *testing.T) {
 		c := newTestCluster(t, 3, localSessions)
 		defer c.stop()
 		leads := c.leader(within)
-		c.trees()
+		c.founded()
 		others := c.others(leads)
 		owner, through := others[0], others[1]
 		client := listen(t, owner)

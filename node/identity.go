@@ -41,9 +41,6 @@ type identityRecord struct {
 	// Founders are the directories that the cluster began with, by node, including this node's if it is a founder. They
 	// are nil until this node may take part in Raft (see admission).
 	Founders directories `json:"founders,omitempty"`
-	// Founded is the feature level that all founders offered when they founded the cluster, 0 for founders of a release
-	// without one (W8).
-	Founded uint32 `json:"founded,omitempty"`
 	// Log is the start that the log was last stamped with (see stamp), 0 while the log has not begun. It is on disk
 	// before Raft writes or sends anything. From then on, a log that is missing or empty was lost.
 	Log uint64 `json:"log,omitempty"`
@@ -100,11 +97,10 @@ func holdDir(path string, want identityRecord, now time.Time) (*dir, error) {
 	return d, nil
 }
 
-// admit writes to disk that the node may take part in Raft, with the directories of the cluster's founders and the
-// feature level that all of them offered.
-func (d *dir) admit(founders directories, level uint32) error {
+// admit writes to disk that the node may take part in Raft, with the directories of the cluster's founders.
+func (d *dir) admit(founders directories) error {
 	record := d.record
-	record.Founders, record.Founded = founders, level
+	record.Founders = founders
 	return d.write(record)
 }
 

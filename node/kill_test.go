@@ -27,7 +27,7 @@ func TestKillInACluster(t *testing.T) {
 		c := newTestCluster(t, 3, localSessions)
 		defer c.stop()
 		leads := c.leader(within)
-		c.trees()
+		c.founded()
 		through := c.others(leads)[0]
 		c.eventually("ids for local sessions", within, func() bool { return through.server.Stats().LocalIDs > 0 })
 		heard := listen(t, leads)
@@ -85,48 +85,5 @@ func TestKillInACluster(t *testing.T) {
 		if err != nil || len(page.Certificates) != 1 || page.Certificates[0].ID != local.Session.ID {
 			t.Errorf("deaths of local sessions %+v, %v", page, err)
 		}
-	})
-}
-
-// W8: while a member is of a release without feature level 2, and after that until the operator's word, a kill is
-// refused with an error that says why, and nothing of it is logged: the older node goes on.
-func TestKillWaitsForTheFeatureLevel(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		word := 0
-		c := newTestCluster(t, 0, func(cfg *config.Config) { cfg.Tree.FeatureLevel = word })
-		defer c.stop()
-		c.add(3)
-		c.nodes[2].lacks = session.AdminLevel
-		for _, n := range c.nodes {
-			c.start(n)
-		}
-		c.leader(within)
-		c.trees()
-		g := c.mustOpen(c.nodes[0], within)
-		refused := func(when string) {
-			t.Helper()
-			_, err := c.nodes[0].server.Kill(t.Context(), session.KillRequest{IDs: []session.ID{g.Session.ID}})
-			if e, ok := errors.AsType[*session.LevelError](err); !ok || e.Needs != session.AdminLevel {
-				t.Errorf("%s: %v", when, err)
-			}
-		}
-		refused("with an older member")
-		word = session.AdminLevel
-		for _, i := range []int{0, 1} {
-			c.restart(c.nodes[i])
-		}
-		c.leader(within)
-		time.Sleep(10 * time.Second)
-		refused("after the operator's word, with an older member")
-		c.upgrade(c.nodes[2])
-		c.leader(within)
-		c.eventually("feature level 2", time.Minute, func() bool {
-			return c.nodes[0].view.level() == session.AdminLevel
-		})
-		g = c.mustOpen(c.nodes[0], within)
-		if all := c.killed(c.nodes[0], g.Session.ID); all[0].Err != nil {
-			t.Errorf("at feature level 2: %+v", all)
-		}
-		c.agree(within)
 	})
 }

@@ -18,7 +18,7 @@ type meeting struct {
 	// Member says in an answer that the newest configuration names the asking node with its directory.
 	Member bool `json:"member,omitempty"`
 	// Stranger says in an answer that the asking node is not among the peers of the answering node. A node answers only
-	// peers and members, so that the asking node is then a member. Older releases answer any node.
+	// peers and members, so that the asking node is then a member.
 	Stranger bool `json:"stranger,omitempty"`
 	// Members are the members of the newest configuration, in an answer to a node that waits, or to a member: it may not
 	// know all of them.
@@ -28,23 +28,17 @@ type meeting struct {
 	Drained bool `json:"drained,omitempty"`
 	Gone    bool `json:"gone,omitempty"`
 	// Kept says in an answer that the number of the asking node is that of a member on another directory, which the leader
-	// does not replace by itself. Older releases do not say so.
+	// does not replace by itself.
 	Kept bool `json:"kept,omitempty"`
 	// Applied is the newest entry that the asking node has applied.
 	Applied uint64 `json:"applied,omitempty"`
-	// Term is the Raft term of the answering node. Older releases send none.
+	// Term is the Raft term of the answering node.
 	Term uint64 `json:"term,omitempty"`
-	// Settings are the sender's settings that should be the same on every node. Older releases send none.
+	// Settings are the sender's settings that should be the same on every node.
 	Settings map[string]string `json:"settings,omitempty"`
-	// Incarnation and Stream name the newest stream that the answering node has opened to a leader (T6). Older releases
-	// send none.
+	// Incarnation and Stream name the newest stream that the answering node has opened to a leader (T6).
 	Incarnation uint64 `json:"incarnation,omitempty"`
 	Stream      uint64 `json:"stream,omitempty"`
-	// Offers is the newest feature level that the sender can have, and Needs in an answer what a node must offer to be
-	// taken in. Founded is what all founders of an admitted sender's cluster offered (W8). Older releases send none.
-	Offers  uint32 `json:"offers,omitempty"`
-	Needs   uint32 `json:"needs,omitempty"`
-	Founded uint32 `json:"founded,omitempty"`
 }
 
 // answer answers a node that meets this one.
@@ -53,7 +47,7 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 	if from == a.self || json.Unmarshal(request, &m) != nil {
 		return nil
 	}
-	named, term, newest, needs := a.names(from), a.term(), a.stream(), a.needs()
+	named, term, newest := a.names(from), a.term(), a.stream()
 	var members []config.Peer
 	if member := named == directory && directory != 0; (!m.Admitted || member) && len(a.roster.servers()) > 0 {
 		members = a.roster.members()
@@ -69,11 +63,11 @@ func (a *admission) answer(from session.Node, directory raftnet.Directory, reque
 	case a.stranger(from, &m): // its log is not to be mixed with this one's
 		delete(a.asked, from)
 	default:
-		a.asked[from] = asking{directory, m.Applied, m.Offers, time.Now()}
+		a.asked[from] = asking{directory, m.Applied, time.Now()}
 	}
 	return a.say(meeting{
 		Member: named == directory && directory != 0, Stranger: !known, Members: members, Gone: gone, Drained: drained,
-		Kept: kept, Term: term, Incarnation: newest.Incarnation, Stream: newest.Stream, Needs: needs,
+		Kept: kept, Term: term, Incarnation: newest.Incarnation, Stream: newest.Stream,
 	})
 }
 
@@ -86,7 +80,7 @@ func (a *admission) ask(applied uint64) (request []byte, view uint64) {
 
 // say completes m. Called with mu held.
 func (a *admission) say(m meeting) []byte {
-	m.Admitted, m.Settings, m.Offers, m.Founded = a.founders != nil, a.agreement.own, a.offers, a.founded.Load()
+	m.Admitted, m.Settings = a.founders != nil, a.agreement.own
 	if m.Names = a.founders; m.Names == nil {
 		m.Names = a.met
 	}

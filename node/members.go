@@ -32,8 +32,6 @@ type members struct {
 	handover *handover
 	// tracker is that of the term that this node leads, nil while it leads none.
 	tracker func() *leader.Tracker
-	// level returns the cluster's feature level.
-	level func() uint32
 	// turn is held by who decides about the members: what one has looked at must not change before it has changed
 	// something. Raft's own compare-and-set is no use, as its index of the configuration is not told (v1.7.3).
 	turn chan struct{}
@@ -70,15 +68,11 @@ func (m *members) take(ctx context.Context) error {
 
 func (m *members) give() { <-m.turn }
 
-// leading returns the tracker of the term that this node leads. The error is a [session.NotLeaderError], or a
-// [session.LevelError]: releases below the level cannot read the marks.
+// leading returns the tracker of the term that this node leads. The error is a [session.NotLeaderError].
 func (m *members) leading() (*leader.Tracker, error) {
 	tracker := m.tracker()
 	if tracker == nil {
 		return nil, m.meetings.roster.notLeader()
-	}
-	if has := m.level(); has < session.AdminLevel {
-		return nil, &session.LevelError{What: "a change of the members", Has: has, Needs: session.AdminLevel}
 	}
 	return tracker, nil
 }
@@ -174,9 +168,6 @@ func (m *members) visit(ctx context.Context, p config.Peer) (raftnet.Directory, 
 	var told meeting
 	if err := json.Unmarshal(met.Answer, &told); err != nil {
 		return 0, refusal(p.Node, session.MemberForeign, "it answers nothing that this node understands")
-	}
-	if needs := m.meetings.admission.needs(); told.Offers < needs {
-		return 0, &session.FeatureLevelError{Node: p.Node, Offers: told.Offers, Needs: needs}
 	}
 	if told.Admitted && !m.meetings.admission.isFoundedBy(told.Names) {
 		return 0, refusal(p.Node, session.MemberForeign, "its data directory has taken part in another cluster: start it on "+

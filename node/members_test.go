@@ -22,7 +22,6 @@ func TestJ4AChangeThatWaitedIsDecidedAnew(t *testing.T) {
 		leads := c.leader(within)
 		c.agree(within)
 		m := leads.roles.terms.members
-		c.eventually("the level of changes", within, func() bool { return m.level() >= session.AdminLevel })
 		var over atomic.Bool
 		tracker := m.tracker
 		m.tracker = func() *leader.Tracker {
@@ -113,7 +112,6 @@ func TestARepeatOfAChangeWaitsForTheCommit(t *testing.T) {
 			leads := c.leader(within)
 			c.agree(within)
 			m := leads.roles.terms.members
-			c.eventually("the level of changes", within, func() bool { return m.level() >= session.AdminLevel })
 			others := c.others(leads)
 			node := others[0].cfg.Node
 			c.cut(leads, others...)

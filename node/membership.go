@@ -147,7 +147,7 @@ func (m *meetings) meet(ctx context.Context, p config.Peer) (met raftnet.Met, vi
 // settle admits this node: the founders are on its disk before it says a word to Raft. A founder's log then begins with
 // the first configuration. The leader writes the log of a node that it takes in.
 func (m *meetings) settle(ctx context.Context, founders directories) {
-	if err := m.dir.admit(founders, m.admission.foundedAt()); err != nil {
+	if err := m.dir.admit(founders); err != nil {
 		m.fail(err)
 		return
 	}
@@ -245,15 +245,6 @@ func newMembership(m *members, tracker *leader.Tracker) *membership {
 	}
 }
 
-// refuses returns a [session.FeatureLevelError] if the node that asks is of a release without something that the
-// cluster has (W8).
-func (m *membership) refuses(node session.Node, asked asking) error {
-	if needs := m.admission.needs(); asked.offers < needs {
-		return &session.FeatureLevelError{Node: node, Offers: asked.offers, Needs: needs}
-	}
-	return nil
-}
-
 // takeIn takes in nodes on new directories, and brings about what operators want of the members, until ctx ends.
 func (m *membership) takeIn(ctx context.Context) {
 	ticker := m.pulse.Ticker(m.interval)
@@ -281,12 +272,6 @@ func (m *membership) takeOneIn(ctx context.Context) {
 		asked, ok := asks[p.Node]
 		if !ok || p.Node == m.roster.self {
 			delete(m.gone, p.Node)
-			continue
-		}
-		if err := m.refuses(p.Node, asked); err != nil {
-			m.complaints.Do(func() {
-				m.logger.Warn("a node of an older release cannot take part", "node", p.Node, "reason", err)
-			})
 			continue
 		}
 		if change := m.next(ctx, p, asked); change != nil {

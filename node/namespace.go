@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"time"
 
 	"holdfast/fsm"
@@ -19,11 +18,8 @@ type namespace struct {
 	wall    func() time.Time
 }
 
-// clocks returns what the proposer puts into an entry (D3): nothing before every member reads it.
+// clocks returns what the proposer puts into an entry (D3).
 func (n *namespace) clocks() fsm.Clocks {
-	if n.view.LogVersion() < session.TreeLogVersion {
-		return fsm.Clocks{}
-	}
 	c := fsm.Clocks{WallMS: max(n.wall().UnixMilli(), 1)} // never zero: an entry may have nothing else
 	if t := n.tracker(); t != nil {
 		c.Log = t.RunningClock()
@@ -32,28 +28,15 @@ func (n *namespace) clocks() fsm.Clocks {
 }
 
 // time returns the time of the state (Y3).
-func (n *namespace) time() session.LogTime {
-	if now := n.view.Tree(); now != nil {
-		return now.Time
-	}
-	return session.LogTime{}
-}
+func (n *namespace) time() session.LogTime { return n.view.Tree().Time }
 
 // kept returns the moment of the log clock below which a session does not expire, 0 for none (Y4).
-func (n *namespace) kept(id session.ID) time.Duration {
-	if now := n.view.Tree(); now != nil {
-		return now.Kept(id)
-	}
-	return 0
-}
+func (n *namespace) kept(id session.ID) time.Duration { return n.view.Tree().Kept(id) }
 
 // reap returns the command that removes what is due at a time of the log clock (D5), and whether anything waits for a
 // time of the log: an entry that has a due time, a freeze, or an extended session.
 func (n *namespace) reap(clock time.Duration) (due *session.TreeCommand, later bool) {
 	now := n.view.Tree()
-	if now == nil {
-		return nil, false
-	}
 	all := now.Root.Due(clock, tree.MaxReap)
 	size := 0
 	for i, one := range all {
@@ -76,9 +59,6 @@ func (n *namespace) reap(clock time.Duration) (due *session.TreeCommand, later b
 // weight returns how much work the end of a session makes in the tree (U2).
 func (n *namespace) weight(id session.ID) int {
 	now := n.view.Tree()
-	if now == nil {
-		return 0
-	}
 	weight := now.Root.CountOwned(uint64(id), tree.MostEphemerals)
 	if will, ok := now.Writers.Will(uint64(id)); ok {
 		kept, err := form.ParseWill(will.Data)
@@ -88,39 +68,4 @@ func (n *namespace) weight(id session.ID) int {
 		weight += tree.Weight(kept.Transaction)
 	}
 	return weight
-}
-
-// setTree raises the cluster to the feature level that the settings allow, once every member can have it, and has the
-// replicas share this node's limits of the tree (W8).
-func (t *terms) setTree(ctx context.Context, term uint64, tracker *leader.Tracker) {
-	limits, now := t.cfg.Tree.Limits(), t.view.Tree()
-	level := min(t.cfg.Tree.Level(t.founded()), t.options.tested.offers(), tracker.FeatureLevel())
-	if now != nil {
-		if level = max(level, now.Level); level == now.Level && limits == now.Limits {
-			return
-		}
-	}
-	if level == 0 {
-		return
-	}
-	if err := t.proposeLevel(ctx, term, level); err != nil {
-		t.options.Logger.Debug("feature level and limits of the tree not set", "error", err)
-	}
-}
-
-// proposeLevel raises the cluster to a feature level that every member offers, with this node's limits of the tree.
-func (t *terms) proposeLevel(ctx context.Context, term uint64, level uint32) error {
-	if t.setLogVersion(ctx, session.TreeLogVersion); t.view.LogVersion() < session.TreeLogVersion {
-		return session.ErrLagging
-	}
-	limits := t.cfg.Tree.Limits()
-	c := session.Configure{Level: level, Term: term, Limits: &limits}
-	if _, err := t.consensus.proposer.Propose(ctx, c); err != nil {
-		return err
-	}
-	if now := t.view.Tree(); now != nil {
-		t.options.Logger.Info("the cluster has a tree", "level", now.Level, "max_ephemerals", now.Limits.Ephemerals,
-			"max_children", now.Limits.Children, "open_quotas", now.Limits.OpenQuotas)
-	}
-	return nil
 }

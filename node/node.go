@@ -105,21 +105,14 @@ func (n *Node) open() (err error) {
 	n.roster = &roster{self: n.cfg.Node, mine: mine, peers: n.cfg.Peers}
 	opened := &streams{process: session.Hello{
 		Node: n.cfg.Node, Directory: uint64(mine), Incarnation: n.dir.Incarnation,
-		LogVersion: session.LogVersion, FeatureLevel: n.options.tested.offers(),
 	}}
-	if n.options.tested.offers() == 0 {
-		opened.process.LogVersion = session.AutoLogVersion
-	}
 	n.admission = newAdmission(n.cfg.Node, mine, n.dir.record.Founders, n.roster.otherNodes())
 	n.admission.joins = n.cfg.Raft.Join
 	n.admission.about = about{
 		names: n.roster.named, roster: n.roster, term: n.roster.term, stream: opened.newest,
 		agreement: newAgreement(n.cfg.Node, n.cfg.Compared()),
-		offers:    n.options.tested.offers(),
-		needs:     func() uint32 { return n.view.level() },
 	}
 	n.admission.agreement.knows = n.roster.knows
-	n.admission.founded.Store(n.dir.record.Founded)
 	if n.ports, err = bindPorts(n.cfg, n.options, n.roster.nodeAt); err != nil {
 		return err
 	}
@@ -180,7 +173,6 @@ func (n *Node) newDrain() *drain {
 func (n *Node) openState() {
 	state := fsm.New(fsm.Config{
 		Logger: n.options.Logger, Fatal: n.failure.fail, LogFile: filepath.Join(n.dir.Path, logFile),
-		Lacks: n.options.tested.lacks,
 	})
 	n.view = &view{
 		State: state, freezes: newFreezes(n.options.Logger), turnover: &turnover{},
@@ -203,7 +195,7 @@ func (n *Node) openState() {
 		ReadOnly:       n.cfg.ReadOnly,
 		ReadOnlyAfter:  n.cfg.ReadOnlyAfter(),
 		Admitted:       n.belongs,
-		Coming:         func() uint32 { return n.cfg.Tree.Coming(n.admission.foundedAt()) },
+		Tree:           stateOf(state.Tree()),
 		LocalChanged:   n.options.Local,
 		Runs:           n.options.Runs,
 		Clock:          n.options.Clock,
@@ -241,7 +233,7 @@ func (n *Node) openRoles(opened *streams, space *namespace) {
 	acts := &members{
 		interval: n.cfg.Sessions.HeartbeatInterval, logger: n.options.Logger, meetings: n.meetings, handover: give,
 		tracker: func() *leader.Tracker { return n.roles.terms.tracker.Load() },
-		level:   n.view.level, turn: make(chan struct{}, 1),
+		turn:    make(chan struct{}, 1),
 	}
 	n.roles = &roles{
 		interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, logger: n.options.Logger,
@@ -250,7 +242,7 @@ func (n *Node) openRoles(opened *streams, space *namespace) {
 		complaints: rate.Sometimes{Interval: complaintInterval},
 		terms: &terms{
 			cfg: n.cfg, options: n.options, view: n.view, consensus: n.consensus, server: n.server, streams: opened,
-			members: acts, stalled: n.watchdog.Check, namespace: space, founded: n.admission.foundedAt,
+			members: acts, stalled: n.watchdog.Check, namespace: space,
 			announce: func(leads bool) { n.ports.client.SetServing(clientport.HealthLeader, leads) },
 			handover: give,
 		},

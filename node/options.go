@@ -95,18 +95,8 @@ type ForwardLink = learner.ForwardLink
 
 // tested are values of a node that only a test changes.
 type tested struct {
-	// lacks makes the node one of a release without this feature level and those above it; 0 is one of this release.
-	lacks uint32
 	// logBytes takes the place of the constant; 0 is the constant.
 	logBytes uint64
-}
-
-// offers returns the newest feature level that the node can have (W8).
-func (t *tested) offers() uint32 {
-	if t.lacks > 0 {
-		return t.lacks - 1
-	}
-	return session.FeatureLevel
 }
 
 // appliedHook lets a function observe the state.

@@ -137,7 +137,7 @@ func (p *ports) serve(n *Node) {
 		Touched:   n.options.timings.touched,
 		Told:      n.options.timings.told,
 		Operators: clientport.Operators{
-			Admin: n.server, Raise: n.RaiseFeatureLevel, Drains: n.health.drain,
+			Admin: n.server, Drains: n.health.drain,
 			Members: n.roles.terms.members, Census: p.census,
 		},
 	}, n.options.traces.service(n.server), n)

@@ -230,7 +230,7 @@ func (f *foundation) fill(d *dir) (err error) {
 	if err = f.snapshot(origins); err != nil {
 		return err
 	}
-	return d.admit(f.founders, f.contents.Level)
+	return d.admit(f.founders)
 }
 
 // snapshot writes the renewed state as the snapshot that the log goes on from.

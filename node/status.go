@@ -33,7 +33,6 @@ func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
 		StateBytes:       used.Bytes,
 		MaxStateBytes:    used.Capacity.MaxBytes,
 		Tree:             n.treeStatus(),
-		Upgrade:          n.upgrade(),
 		Drain:            n.health.drain.status(),
 		Turnover:         n.view.turnover.counts(),
 	}
@@ -55,9 +54,6 @@ func (n *Node) Status(context.Context) (clientport.NodeStatus, error) {
 // treeStatus describes the tree as this node has applied it.
 func (n *Node) treeStatus() clientport.TreeStatus {
 	now := n.view.Tree()
-	if now == nil {
-		return clientport.TreeStatus{}
-	}
 	ephemerals, bytes := now.Root.Sizes()
 	return clientport.TreeStatus{
 		FeatureLevel: now.Level, Entries: uint64(now.Root.Len()), Ephemerals: uint64(ephemerals),

@@ -21,6 +21,6 @@ func (s *streams) newest() session.Hello { return s.greeting(s.opened.Load()) }
 
 func (s *streams) greeting(number uint64) session.Hello {
 	hello := s.process
-	hello.Stream, hello.PeerVersion = number, session.PeerVersion
+	hello.Stream = number
 	return hello
 }

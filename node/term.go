@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"golang.org/x/time/rate"
 
 	"holdfast/leader"
 	"holdfast/learner"
@@ -32,15 +31,11 @@ type terms struct {
 	handover  *handover
 	stalled   func() error
 	namespace *namespace
-	// founded returns the feature level that all founders of the cluster offered (W8).
-	founded func() uint32
 	// announce tells the client port whether this node leads.
 	announce func(bool)
 
 	// newest is the newest round of the newest term that this node led.
 	newest ledRounds
-	// complaints bounds the log lines about nodes of older releases.
-	complaints rate.Sometimes
 	// tracker is the tracker of the term that this node leads, and the sums of all terms.
 	tracker reigns
 	// awaited is closed and replaced after tracker has changed.
@@ -124,7 +119,7 @@ func (t *terms) lead(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { t.followSelf(ctx, tracker) })
 	wg.Go(func() { newMembership(t.members, tracker).takeIn(ctx) })
-	wg.Go(func() { t.proposeValues(ctx, begun.Term, tracker) })
+	wg.Go(func() { t.proposeCapacity(ctx) })
 	wg.Go(func() { t.handover.whenUnanswered(ctx, tracker) })
 	wg.Go(func() {
 		t.awaitLoss(ctx)
@@ -148,10 +143,9 @@ func (t *terms) configure(term uint64) leader.Config {
 		Limits:         t.cfg.Sessions.Limits(),
 		Room:           t.view.Room,
 		Part:           t.view.PartOfRequests,
-		Written:        t.view.LogVersion,
 		Tree: leader.Tree{
 			RunningClock: t.namespace.time().Running(), Now: t.namespace.time, Kept: t.namespace.kept,
-			Reap: t.namespace.reap, Weight: t.namespace.weight, Level: t.view.level,
+			Reap: t.namespace.reap, Weight: t.namespace.weight,
 		},
 		Logger: t.options.Logger,
 		Clock:  t.options.Clock,
@@ -188,10 +182,10 @@ func (l ledRounds) after(term uint64) uint64 {
 
 var errRefused = errors.New("the state machine refused the term's first command")
 
-// begin proposes the command that shows this node its term. The first command of a cluster brings the key of its
-// credentials.
+// begin proposes the command that shows this node its term, with this node's limits of the tree. The first command of a
+// cluster brings the key of its credentials and its feature level (W8).
 func (t *terms) begin(ctx context.Context) (session.Result, error) {
-	var begin session.Configure
+	begin := session.Configure{Level: session.FeatureLevel, Limits: t.cfg.Tree.Limits()}
 	var nonce [8]byte
 	if _, err := rand.Read(begin.Key[:]); err != nil {
 		return session.Result{}, err
@@ -200,10 +194,6 @@ func (t *terms) begin(ctx context.Context) (session.Result, error) {
 		return session.Result{}, err
 	}
 	begin.Nonce = binary.LittleEndian.Uint64(nonce[:])
-	if now := t.view.Tree(); now != nil {
-		limits := t.cfg.Tree.Limits()
-		begin.Level, begin.Limits = now.Level, &limits // W8
-	}
 	result, err := t.consensus.proposer.Propose(ctx, begin)
 	switch {
 	case err != nil:
@@ -261,15 +251,7 @@ func (t *terms) follow(ctx context.Context, hello session.Hello, link peerport.L
 		return &session.NotLeaderError{}
 	}
 	err := tracker.Follow(ctx, hello, t.options.traces.fromNode(link))
-	lacks, old := errors.AsType[*session.FeatureLevelError](err)
 	switch {
-	case old:
-		t.complaints.Do(func() { t.options.Logger.Warn("a node of an older release cannot follow", "reason", lacks) })
-		return &session.FieldError{
-			Field: "hello.feature_level",
-			Limit: fmt.Sprintf("at least %d, which the cluster has for good: run the release of the other nodes on node %d",
-				lacks.Needs, lacks.Node),
-		}
 	case errors.Is(err, leader.ErrTermOver):
 		return &session.NotLeaderError{}
 	case errors.Is(err, leader.ErrDirectory):

@@ -22,13 +22,10 @@ func (o treeObserver) AppliedTree(now *fsm.Tree, changes []tree.Change, wrote []
 // RestoredTree tells that a snapshot has replaced the tree.
 func (o treeObserver) RestoredTree(now *fsm.Tree) { o.server.RestoredTree(stateOf(now)) }
 
-// stateOf returns a tree as the server takes it; an empty one for nil.
+// stateOf returns a tree as the server takes it.
 func stateOf(now *fsm.Tree) learner.TreeState {
-	if now == nil {
-		return learner.TreeState{}
-	}
 	return learner.TreeState{
-		Index: now.Index, Level: now.Level, Root: now.Root, Writers: now.Writers, Clock: now.Clock,
+		Index: now.Index, Root: now.Root, Writers: now.Writers, Clock: now.Clock,
 		Time: now.Time,
 	}
 }

@@ -40,7 +40,7 @@ func TestStatusTellsTheSizeOfTheTree(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.restart(other)
-		c.trees()
+		c.founded()
 		c.found("/a/b", 3, within)
 		if again := size(other); again != got {
 			t.Errorf("after a start from a snapshot %+v, want %+v", again, got)

@@ -47,7 +47,7 @@ func TestStatusTellsWhatWasApplied(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.restart(follower)
-		c.trees()
+		c.founded()
 		told(session.Turnover{}, follower)
 	})
 }

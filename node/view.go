@@ -32,14 +32,6 @@ func (v *view) Room(c session.Command) error {
 	return v.State.Room(c)
 }
 
-// level returns the feature level of the cluster as this node has applied it (W8).
-func (v *view) level() uint32 {
-	if now := v.Tree(); now != nil {
-		return now.Level
-	}
-	return 0
-}
-
 // Term returns the newest term that this node has seen.
 func (v *view) Term() uint64 { return v.raft.CurrentTerm() }
 

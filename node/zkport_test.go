@@ -79,7 +79,7 @@ func TestZooKeepersClientsNeedARole(t *testing.T) {
 		})
 		defer c.stop()
 		c.serve()
-		c.trees()
+		c.founded()
 		connect := jute.NewFrame()
 		connect.Int(0)
 		connect.Long(0)

@@ -11,29 +11,17 @@ type ForgetRequests struct{ UpToIndex uint64 }
 type Configure struct {
 	Key   Key
 	Nonce uint64
-	// Level is the feature level to which the leader of Term raises the cluster, or has raised it before (W8); 0 for
-	// none, 1 with the tree. Limits are those of the tree; nil at level 0.
+	// Level is the feature level of a cluster that c founds: 1 to [FeatureLevel] (W8). The level of a cluster that has
+	// one stays. Limits are those of the tree from now on.
 	Level  uint32
-	Term   uint64
-	Limits *tree.Limits
+	Limits tree.Limits
 }
 
-// Tick is no command: an entry that has no other one moves the log clock on (D3). It is for the leader alone, from log
-// version 3 on.
+// Tick is no command: an entry that has no other one moves the log clock on (D3). It is for the leader alone.
 type Tick struct{}
 
 // SetCapacity bounds what later opens and upgrades may add to the state (O4). Sessions above the bounds stay.
 type SetCapacity struct{ Capacity Capacity }
-
-// FirstLogVersion is the first version that the log names: entries of version 1 follow from a capacity.
-const FirstLogVersion = 2
-
-// SetLogVersion says that every member reads entries of a version ([LogVersion]). The state keeps the highest one, so
-// that a later leader knows it without asking members that are down.
-type SetLogVersion struct {
-	// Version is [FirstLogVersion] to [LogVersion]. A release that reads less stops at the entry.
-	Version uint32
-}
 
 // ClaimIDs moves a node's mark by Count, so that no session and no later claim ever gets the ids in between (O3, I7).
 // The result is the first id; the others follow it. The state keeps nothing else of a claim.

@@ -3,7 +3,7 @@ package session
 import "time"
 
 // Command is a change of the replicated state: [OpenSession], [MoveSession], [MoveSessions], [CloseSessions],
-// [ForgetRequests], [Configure], [SetCapacity], [SetLogVersion], [ClaimIDs], [UpgradeSession], [FreezeExpiry],
+// [ForgetRequests], [Configure], [SetCapacity], [ClaimIDs], [UpgradeSession], [FreezeExpiry],
 // [ThawExpiry], [ExtendSession], [Tick] or [TreeCommand]. The state machine has no clock and no randomness, so a
 // command carries what it needs of either.
 type Command interface{ command() }
@@ -15,7 +15,6 @@ func (CloseSessions) command()  {}
 func (ForgetRequests) command() {}
 func (Configure) command()      {}
 func (SetCapacity) command()    {}
-func (SetLogVersion) command()  {}
 func (ClaimIDs) command()       {}
 func (UpgradeSession) command() {}
 func (Tick) command()           {}
@@ -29,7 +28,7 @@ type OpenSession struct {
 	Timeout   time.Duration
 	Labels    Labels
 	RequestID RequestID
-	// Instance is the client process that opens the session, with attempt 0; 0 from releases that do not say it. Such a
+	// Instance is the client process that opens the session, with attempt 0; 0 if the client does not say it. Such a
 	// session may not write before its first move (X5).
 	Instance uint64
 }
@@ -45,8 +44,7 @@ type MoveSession struct {
 	NewOwner Node
 	Instance uint64
 	Attempt  uint64
-	// Named is the attachment in the resume's token. It is 0 in entries of releases before this field, and then names
-	// every attachment.
+	// Named is the attachment in the resume's token.
 	Named uint64
 	// NamedLocal says that Named is an attachment of a local session, which equals no attachment of the log (L5).
 	NamedLocal bool

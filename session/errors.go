@@ -32,10 +32,6 @@ var (
 	ErrReadOnly = errors.New("node is read-only")
 	// ErrOutcomeUnknown: the request may or may not take effect. A client retries with the same request id, or resumes.
 	ErrOutcomeUnknown = errors.New("outcome is unknown")
-	// ErrNoTree: the cluster's feature level has no tree yet (W8). Nothing was done.
-	ErrNoTree = errors.New("the cluster's feature level has no tree")
-	// ErrLevel: see [LevelError].
-	ErrLevel = errors.New("the cluster's feature level is too low")
 	// ErrNoInstance: no client process is known for the session, which therefore may not write. A client resumes it once
 	// (X5).
 	ErrNoInstance = errors.New("the session has to be resumed once before it writes")

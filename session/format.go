@@ -6,6 +6,8 @@ import "fmt"
 // form and refuses every other number with a [FormatError]. docs/decisions/the-first-rolling-upgrade.md says what the
 // next release does with these numbers.
 const (
+	// EntryFormat is the first byte of a log entry (fsm/entry.go).
+	EntryFormat = 1
 	// SnapshotFormat is the number in the header of a snapshot (fsm/snapshot.go).
 	SnapshotFormat = 1
 	// BackupFormat is the number in the header of a backup (backup/backup.go).

@@ -33,10 +33,6 @@ type NodeState struct {
 	Mode Mode
 	// Index is the index up to which the node has applied the log.
 	Index uint64
-	// FeatureLevel is what the whole cluster can do (W8): 0 sessions, 1 the tree too, 2 acts of operators too.
-	FeatureLevel uint32
-	// ComingLevel is the one that the cluster has not, and gets as soon as its members have met (W8); 0 for none.
-	ComingLevel uint32
 	// Draining says that the node is being drained: it takes no opens and no resumes of global sessions.
 	Draining bool
 }

@@ -1,8 +1,7 @@
 package session
 
 // MoveSessions moves sessions of one client process to one owner (M1). It does what a [MoveSession] of each of its
-// sessions would do, in their order, and each is moved or refused by itself. Written to the log from version 2 on
-// ([LogVersion]).
+// sessions would do, in their order, and each is moved or refused by itself.
 type MoveSessions struct {
 	NewOwner Node
 	Instance uint64

@@ -13,33 +13,11 @@ type Hello struct {
 	// Incarnation counts the starts of the node's process on its data directory, Stream the streams of the process. Of
 	// two streams of a node, the newer has the higher pair (Incarnation, Stream).
 	Incarnation, Stream uint64
-	// LogVersion is the node's [LogVersion], PeerVersion its [PeerVersion], each 0 for a release without one.
-	LogVersion, PeerVersion uint32
-	// FeatureLevel is what the node's release can do (W8), 0 for a release without one.
-	FeatureLevel uint32
 }
 
-// PeerVersion is the newest form of messages between nodes that this release reads. Version 1 has many requests or
-// replies in one message, and requests to resume many sessions ([ResumesRequest]). Version 2 has the requests of
-// operators. A node of a release without a version is sent one request or reply in each message, for one session.
-const PeerVersion = AdminPeerVersion
-
-// AdminPeerVersion is the first [PeerVersion] with the requests of operators.
-const AdminPeerVersion = 2
-
-// LogVersion is the newest form of log entries that this release reads. Version 1 has [SetCapacity] and
-// [MoveSession.Named], version 2 [SetLogVersion] and [MoveSessions], version 3 [TreeCommand], the clocks of entries,
-// and the opener's instance. A leader writes these only when the releases of all members read them, so a rolling update
-// stops no node.
-//
-// A leader goes beyond AutoLogVersion only when its operator allows it: otherwise the last restart of an upgrade would
-// make it impossible to go back (W8).
-const (
-	LogVersion     = 3
-	AutoLogVersion = 2
-	// TreeLogVersion is the first with the tree.
-	TreeLogVersion = 3
-)
+// PeerVersion is the format of the messages between nodes. Both ends name it as a stream opens, and a node refuses
+// every other number.
+const PeerVersion = 1
 
 // Newer reports whether h is a newer stream of its node than o.
 func (h Hello) Newer(o Hello) bool {
@@ -52,8 +30,7 @@ func (h Hello) Newer(o Hello) bool {
 // Heartbeat is the leader's part of a round.
 type Heartbeat struct {
 	Round uint64
-	// Interval is the interval between the beginnings of the leader's rounds (R1); 0 from a release that does not send
-	// it.
+	// Interval is the interval between the beginnings of the leader's rounds (R1).
 	Interval time.Duration
 	// Good is the newest good round (S4).
 	Good uint64
@@ -64,16 +41,14 @@ type Heartbeat struct {
 	// Attachment is the highest attachment that the leader has applied (M3).
 	Attachment uint64
 	// VotesFrom is an index: the node that gets the heartbeat may vote once it has applied that entry, because every
-	// other voter that is not lost has applied it (R6). [NoVote] means that it may not vote yet; 0 comes from a release
-	// that does not send it.
+	// other voter that is not lost has applied it (R6). [NoVote] means that it may not vote yet.
 	VotesFrom uint64
 	// Compare is an index that the leader has applied: answers report the digest at that index (D1). 0 means none.
 	Compare uint64
 	// Compared is the outcome of the newest comparison (D2). It includes every answer on this stream that came before
 	// the heartbeat.
 	Compared Comparison
-	// Committed is an index that was committed when the leader sent the heartbeat (G6); 0 from a release that does not
-	// send it.
+	// Committed is an index that was committed when the leader sent the heartbeat (G6).
 	Committed uint64
 	// Aside are the members to which no client is sent.
 	Aside Aside
@@ -124,10 +99,6 @@ type LeaderMessage struct {
 type Welcome struct {
 	Term   uint64
 	Leader Node
-	// PeerVersion is the leader's [PeerVersion], 0 for a release without one.
-	PeerVersion uint32
-	// FeatureLevel is the cluster's, as the leader has applied it (W8).
-	FeatureLevel uint32
 }
 
 // LearnerMessage is a learner's message on a stream after its [Hello]: exactly one field is set.

@@ -13,9 +13,9 @@ type Request struct {
 	Claim  *ClaimRequest
 	// Upgrade comes from the node of the session's id only.
 	Upgrade *UpgradeRequest
-	// Resumes moves many sessions at once. Only to a leader that reads it: see [PeerVersion].
+	// Resumes moves many sessions at once.
 	Resumes *ResumesRequest
-	// Explain asks what keeps a session alive, and Kill ends sessions for an operator. Only to a leader that reads them.
+	// Explain asks what keeps a session alive, and Kill ends sessions for an operator.
 	Explain ID
 	Kill    *KillRequest
 	// Freeze and Extend are as Kill.
@@ -25,11 +25,6 @@ type Request struct {
 	Soonest *SoonestRequest
 	// Trace is the request's place in a trace, nil if it is in none.
 	Trace *Trace
-}
-
-// OfOperators reports whether r is for operators: only a leader of [AdminPeerVersion] reads it.
-func (r *Request) OfOperators() bool {
-	return r.Explain != 0 || r.Kill != nil || r.Freeze != nil || r.Extend != nil || r.Soonest != nil
 }
 
 // OpenRequest asks for a session.

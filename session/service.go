@@ -25,7 +25,7 @@ type Service interface {
 	AllocateIDs(ctx context.Context, r ClaimRequest) (first ID, err error)
 	// WatchSessions tells of global sessions that are opened, moved and ended, in the order of their stamps and a batch at
 	// a time, until ctx ends or tell returns an error, which it returns. The first batch is a stamp alone, or a Lost. It
-	// returns [ErrNoTree] below feature level 1, and the refusals of reads of the tree.
+	// returns the refusals of reads of the tree.
 	WatchSessions(ctx context.Context, w SessionWatch, tell func([]SessionTold) error) error
 }
 

@@ -15,9 +15,6 @@ import (
 // [LimitError], [ErrMoved] for a session that the connection does not serve, or [ErrClosed]. Any other refusal comes
 // out of Next, in its turn.
 type TreeConnection interface {
-	// Await waits while the cluster has no tree and gets one soon (W8), no longer than a request for the node's own state
-	// (M5). Requests say themselves whether there is one. The error is ctx's.
-	Await(ctx context.Context) error
 	// Read takes a read. One that names a session waits for the session's earlier writes (G3).
 	Read(r TreeRead) error
 	// AddWatches adds watches of the connection; its answer has Lost if they are not told all that they are owed (V4).

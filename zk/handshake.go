@@ -78,12 +78,7 @@ func grant(ctx context.Context, c *conn, r jute.ConnectRequest) (session.Grant, 
 		if o.Local && c.server.service.State().Index < seenOf(r) { // which no entry of its own tells, and no leader mends
 			return session.Grant{}, session.ErrLagging
 		}
-		ask = func() (session.Grant, error) {
-			if c.server.service.State().FeatureLevel < session.TreeLevel {
-				return session.Grant{}, session.ErrNoTree
-			}
-			return c.link.Open(ctx, o)
-		}
+		ask = func() (session.Grant, error) { return c.link.Open(ctx, o) }
 	}
 	until := time.Now().Add(min(electionWait, time.Duration(max(r.Timeout, 0))*time.Millisecond/electionPart))
 	for {
@@ -94,10 +89,9 @@ func grant(ctx context.Context, c *conn, r jute.ConnectRequest) (session.Grant, 
 	}
 }
 
-// leaderless reports whether a request met no leader, or one that has no tree yet, or lost the one that it was sent to.
+// leaderless reports whether a request met no leader, or lost the one that it was sent to.
 func leaderless(err error) bool {
-	return errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrNoTree) ||
-		errors.Is(err, session.ErrOutcomeUnknown)
+	return errors.Is(err, session.ErrNoLeader) || errors.Is(err, session.ErrOutcomeUnknown)
 }
 
 // settled waits until the node knows that it may answer reads. Just after an election it applies the leader's entries,

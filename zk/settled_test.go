@@ -8,7 +8,6 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
-	"holdfast/zk/jute"
 )
 
 // turning is a node that hears of no leader, and then has another mode.
@@ -46,57 +45,6 @@ func TestNobodyIsWelcomedByANodeThatIsReadOnly(t *testing.T) {
 				t.Errorf("%v, local %t: %v, want %v", one.to, one.local, err, one.want)
 			}
 			cancel()
-		}
-	})
-}
-
-// young is a node of a new cluster, which has the tree from a moment on, and the one connection to it.
-type young struct {
-	session.Service
-	session.Connection
-
-	treeAt time.Time
-	opened []time.Time
-}
-
-func (n *young) State() session.NodeState {
-	if time.Now().Before(n.treeAt) {
-		return session.NodeState{Mode: session.ModeReadWrite}
-	}
-	return session.NodeState{Mode: session.ModeReadWrite, FeatureLevel: session.TreeLevel}
-}
-
-func (n *young) Open(context.Context, session.OpenRequest) (session.Grant, error) {
-	n.opened = append(n.opened, time.Now())
-	return session.Grant{}, nil
-}
-
-// A new cluster has a leader a moment before it has the tree. A session that is opened between the two has no writer
-// (X5), and its first write would end its client's connection: so it is opened once there is the tree.
-func TestNoSessionIsOpenedBeforeTheTree(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		for _, one := range []struct {
-			after time.Duration
-			want  error
-		}{
-			{0, nil},
-			{electionWait / 2, nil},
-			{time.Hour, session.ErrNoTree},
-		} {
-			n := &young{treeAt: time.Now().Add(one.after)}
-			c := &conn{server: &Server{service: n}, link: n}
-			_, err := grant(t.Context(), c, jute.ConnectRequest{Timeout: 10_000})
-			if !errors.Is(err, one.want) {
-				t.Errorf("with a tree after %v: %v, want %v", one.after, err, one.want)
-			}
-			for _, at := range n.opened {
-				if at.Before(n.treeAt) {
-					t.Errorf("a session was opened %v before the tree", n.treeAt.Sub(at))
-				}
-			}
-			if opens := len(n.opened); (opens == 1) != (one.want == nil) {
-				t.Errorf("with a tree after %v: %d opens", one.after, opens)
-			}
 		}
 	})
 }

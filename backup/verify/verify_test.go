@@ -71,7 +71,7 @@ func whole(tb testing.TB, h backup.Header, records []byte) []byte {
 
 // The bytes of a backup on disk never change.
 func TestGoldenBackup(t *testing.T) {
-	b := backupOf(t, "snapshot_v4.hex")
+	b := backupOf(t, "snapshot_tree.hex")
 	path := filepath.Join("testdata", "backup_v1.hex")
 	if *update {
 		if err := os.WriteFile(path, []byte(hex.EncodeToString(b)+"\n"), 0o644); err != nil {
@@ -98,7 +98,7 @@ func backupOf(tb testing.TB, name string) []byte {
 }
 
 func TestEveryCutAndEveryFlippedBitIsFound(t *testing.T) {
-	b := backupOf(t, "snapshot_v4.hex")
+	b := backupOf(t, "snapshot_tree.hex")
 	for n := range b {
 		if _, err := Backup(bytes.NewReader(b[:n])); err == nil {
 			t.Fatalf("the first %d bytes are a whole backup", n)
@@ -127,7 +127,7 @@ func TestTheHeaderMustFit(t *testing.T) {
 		"state_digest":    func(h *backup.Header) { h.StateDigest[0]++ },
 		"term":            func(h *backup.Header) { h.Term = 0 },
 	} {
-		h, records := saved(t, state(t, "snapshot_v4.hex"))
+		h, records := saved(t, state(t, "snapshot_tree.hex"))
 		change(&h)
 		if _, err := Backup(bytes.NewReader(whole(t, h, records))); err == nil ||
 			!strings.Contains(err.Error(), "header."+field) {
@@ -157,7 +157,7 @@ func TestOtherFiles(t *testing.T) {
 
 // FuzzBackup: no file takes more memory than its size explains, and what is accepted can be renewed.
 func FuzzBackup(f *testing.F) {
-	for _, name := range []string{"snapshot_v1.hex", "snapshot_v2.hex", "snapshot_v3.hex", "snapshot_v4.hex"} {
+	for _, name := range []string{"snapshot.hex", "snapshot_capacity.hex", "snapshot_stories.hex", "snapshot_tree.hex"} {
 		_, records := saved(f, state(f, name))
 		f.Add(records)
 	}

@@ -2,13 +2,9 @@ package system
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"holdfast/client"
 	"holdfast/client/recipes"
-	"holdfast/session"
-	"holdfast/test/proc"
 )
 
 // Contest starts clients that use [recipes.Lock].
@@ -37,12 +33,7 @@ func (n *sdkNodes) locker(ctx context.Context, server int) (locker, error) {
 		return nil, err
 	}
 	s := held.(*client.Session) //nolint:errcheck // this system's own
-	l := &sdkLocker{Conn: c, tree: s.Tree(), mutex: recipes.NewLock(s, lockPath)}
-	if err = proc.Until(ctx, time.Millisecond, l.ready); err != nil {
-		l.end()
-		return nil, err
-	}
-	return l, nil
+	return &sdkLocker{Conn: c, tree: s.Tree(), mutex: recipes.NewLock(s, lockPath)}, nil
 }
 
 // opened opens a session for a locker.
@@ -68,15 +59,6 @@ type sdkLocker struct {
 	tree  *client.Tree
 	mutex *recipes.Lock
 	hold  *recipes.Hold
-}
-
-// ready returns an error while the cluster serves no tree.
-func (l *sdkLocker) ready(ctx context.Context) error {
-	_, _, err := l.tree.Exists(ctx, lockPath)
-	if errors.Is(err, session.ErrNoTree) {
-		return err
-	}
-	return nil
 }
 
 func (l *sdkLocker) lock(ctx context.Context) (err error) {

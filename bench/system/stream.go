@@ -56,8 +56,6 @@ type Stream struct {
 	gone func(sessions int)
 	// batch is the largest number of requests in a message, 1 until the node has told more; guarded by mu.
 	batch int
-	// level is the newest feature level that the node has told; guarded by mu.
-	level uint32
 	// told hears of events, which have come in so many messages; guarded by mu.
 	told       func(error)
 	eventsCame int
@@ -156,7 +154,7 @@ func (s *Stream) receive() {
 		}
 		if state := m.GetState(); state.GetMaxBatch() > 0 {
 			s.mu.Lock()
-			s.batch, s.level = int(state.GetMaxBatch()), state.GetFeatureLevel()
+			s.batch = int(state.GetMaxBatch())
 			s.mu.Unlock()
 		}
 		if all := m.GetAnswers(); all != nil {
@@ -229,8 +227,6 @@ func refusal(why *holdfastv1.ErrorDetail) error {
 		return ErrExpired
 	case holdfastv1.Reason_REASON_NO_NODE:
 		return ErrNoEntry
-	case holdfastv1.Reason_REASON_UNIMPLEMENTED:
-		return errNoTree
 	case holdfastv1.Reason_REASON_GAP, holdfastv1.Reason_REASON_WINDOW, // of a write behind one that was refused
 		holdfastv1.Reason_REASON_CLOSING, holdfastv1.Reason_REASON_LAGGING, holdfastv1.Reason_REASON_NO_LEADER,
 		holdfastv1.Reason_REASON_NOT_LEADER, holdfastv1.Reason_REASON_STOPPING,

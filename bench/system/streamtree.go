@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
-	"holdfast/test/proc"
 	"holdfast/transport/dial"
 	"holdfast/tree"
 )
@@ -18,30 +17,8 @@ import (
 // streamsEach is the number of watching streams on one connection: a node takes 64 by default.
 const streamsEach = 50
 
-// Tree waits until the node has told of a feature level that has the tree.
-func (s *Stream) Tree(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, treeWait)
-	defer cancel()
-	err := proc.Until(ctx, 50*time.Millisecond, func(ctx context.Context) error {
-		touched := make(chan error, 1)
-		s.Touch(func(err error) { touched <- err })
-		select {
-		case err := <-touched:
-			if err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.level == 0 {
-			return errNoTree
-		}
-		return nil
-	})
-	return err
-}
+// Tree is there from the beginning.
+func (*Stream) Tree(context.Context) error { return nil }
 
 // OpenWriter opens a session with this stream's instance, so that it may write at once (X5 of the tree).
 func (s *Stream) OpenWriter(timeout time.Duration, done func(Session, error)) {

@@ -8,19 +8,11 @@ import (
 	"holdfast/tree"
 )
 
-var (
-	// ErrNoEntry says that there is no entry at a path.
-	ErrNoEntry = errors.New("no such entry")
-	// errNoTree says that the cluster serves no tree.
-	errNoTree = errors.Join(errors.New("cluster without a tree"), errors.ErrUnsupported)
-)
+// ErrNoEntry says that there is no entry at a path.
+var ErrNoEntry = errors.New("no such entry")
 
-const (
-	// treeWait bounds the time from the start of a cluster until it serves a tree, if it has one.
-	treeWait = 15 * time.Second
-	// watcherTimeout is that of the session of a client that watches. Servers lower it to 40 s.
-	watcherTimeout = time.Minute
-)
+// watcherTimeout is that of the session of a client that watches. Servers lower it to 40 s.
+const watcherTimeout = time.Minute
 
 // Treed is a Conn to a cluster with a tree of entries.
 type Treed interface {

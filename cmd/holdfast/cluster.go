@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -14,7 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"holdfast/client"
-	"holdfast/cmd/internal/arg"
 	"holdfast/session"
 	"holdfast/session/words"
 )
@@ -49,19 +45,8 @@ type statusView struct {
 	Version          string       `json:"version,omitempty"`
 	Error            string       `json:"error,omitempty"`
 
-	FeatureLevelOffered uint32      `json:"feature_level_offered"`
-	Offers              []offerView `json:"offers,omitempty"`
-	UpgradeHeldBackBy   []string    `json:"upgrade_held_back_by,omitempty"`
-
 	Drain    *drainView    `json:"drain,omitempty"`
 	Freezing *freezingView `json:"freezing,omitempty"`
-}
-
-// offerView is what a member offers, in JSON.
-type offerView struct {
-	Node      session.Node `json:"node"`
-	Level     uint32       `json:"level"`
-	Connected bool         `json:"connected"`
 }
 
 func (c *cli) clusterStatus() *cobra.Command {
@@ -72,10 +57,9 @@ func (c *cli) clusterStatus() *cobra.Command {
 MODE is read-write while the node knows a leader with a quorum. Otherwise MODE is read-only or
 no leader, depending on the node's setting read_only. SESSIONS and STATE show use and limit:
 max_sessions bounds SESSIONS, and max_state_bytes bounds STATE, the memory that the replicated
-state takes. TREE has the number of entries and the bytes of their data, and no in a cluster
-without a tree. WATCHES are those of the node's clients. LEVEL is the cluster's feature level, and
-the one that the node's release offers. Lines below the table name what holds an upgrade
-back, and say that the cluster is frozen. READY is DRAINING for a node that is being drained,
+state takes. TREE has the number of entries and the bytes of their data. WATCHES are those
+of the node's clients. LEVEL is the cluster's feature level. A line below the table says that the
+cluster is frozen. READY is DRAINING for a node that is being drained,
 with what it still has, and DRAINED when nobody has to be waited for any more.
 
 The line of a node that does not answer says why. The exit code then is 1, or 3 when no node
@@ -107,7 +91,7 @@ func (c *cli) status(ctx context.Context, cl *client.Client) error {
 		"ENDPOINT", "NODE", "ROLE", "MODE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "STATE",
 		"ATTACHED", "TREE", "WATCHES", "LEVEL", "READY", "VERSION",
 	}
-	table := func() string { return columns(headers, rows) + heldBack(views) + frozenLine(views) }
+	table := func() string { return columns(headers, rows) + frozenLine(views) }
 	if err := c.out.print(views, table); err != nil {
 		return err
 	}
@@ -153,23 +137,12 @@ func viewStatus(endpoint string, st client.Status) statusView {
 		Ready: st.Ready, NotReadyBecause: st.NotReadyBecause, Warning: st.Warning, StateDigest: st.StateDigest,
 		Version: st.Version, FeatureLevel: st.FeatureLevel, TreeEntries: st.TreeEntries,
 		TreeEphemerals: st.TreeEphemerals, TreeBytes: st.TreeBytes, Watches: st.Watches,
-		FeatureLevelOffered: st.Upgrade.Offered, UpgradeHeldBackBy: st.Upgrade.HeldBackBy,
-		Offers: viewOffers(st.Upgrade.Offers), Drain: viewDrain(st.Drain), Freezing: viewFreezing(st.Freezing),
+		Drain: viewDrain(st.Drain), Freezing: viewFreezing(st.Freezing),
 	}
-}
-
-func viewOffers(offers []session.Offer) (views []offerView) {
-	for _, o := range offers {
-		views = append(views, offerView(o))
-	}
-	return views
 }
 
 // treeText says how large the tree is.
 func treeText(v *statusView) string {
-	if v.FeatureLevel == 0 {
-		return "no"
-	}
 	return number(v.TreeEntries) + "/" + words.Bytes(v.TreeBytes)
 }
 
@@ -207,56 +180,8 @@ func statusRow(v *statusView) []string {
 		v.Endpoint, number(v.Node), v.Role, words.OrDash(v.Mode), number(v.Term), leader, number(v.CommitIndex),
 		number(v.AppliedIndex), share(v.SessionsGlobal, v.MaxSessions, number),
 		share(v.StateBytes, v.MaxStateBytes, words.Bytes), number(v.SessionsAttached), treeText(v),
-		number(v.Watches), fmt.Sprintf("%d/%d", v.FeatureLevel, v.FeatureLevelOffered), ready, words.OrDash(v.Version),
+		number(v.Watches), number(uint64(v.FeatureLevel)), ready, words.OrDash(v.Version),
 	}
-}
-
-// heldBack returns lines that say what holds an upgrade back, as the leader knows it; none when nothing does.
-func heldBack(views []statusView) string {
-	var b strings.Builder
-	for i := range views {
-		for _, why := range views[i].UpgradeHeldBackBy {
-			fmt.Fprintf(&b, "\nfeature level %d is held back: %s", views[i].FeatureLevelOffered, escaped(why))
-		}
-	}
-	return b.String()
-}
-
-func (c *cli) clusterRaise() *cobra.Command {
-	var yes bool
-	cmd := &cobra.Command{
-		Use: "raise LEVEL", Short: "Raise what the whole cluster can do, after an upgrade", Args: arg.One("LEVEL"),
-		Long: `Raise the cluster's feature level, once every node runs a release that offers it: "holdfast cluster
-status" shows the levels, and what holds them back. Level 1 brings the tree, level 2
-acts of operators.
-
-There is no way back: from then on no node can return to a release without the level. So the command
-asks for --yes.`,
-		Example: "  holdfast cluster raise 2 --yes",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			level, err := strconv.ParseUint(args[0], 10, 32)
-			if err != nil || level == 0 {
-				return usage("LEVEL %q: want a whole number above 0", args[0])
-			}
-			if !yes {
-				return usage("no node can go back to a release without level %d afterwards: say --yes", level)
-			}
-			return c.target.call(cmd.Context(), func(ctx context.Context, cl *client.Client) error {
-				now, err := cl.RaiseFeatureLevel(ctx, uint32(level))
-				if err != nil {
-					return err
-				}
-				return c.out.print(raisedView{now}, func() string { return fmt.Sprintf("feature level %d", now) })
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "raise it, though there is no way back")
-	return cmd
-}
-
-// raisedView is the cluster's feature level in JSON.
-type raisedView struct {
-	FeatureLevel uint32 `json:"feature_level"`
 }
 
 // memberView is a member in JSON.

@@ -238,7 +238,7 @@ func clusterSince(was, is *client.Status) (all []clusterEvent) {
 		all = append(all, clusterEvent{Event: event, Text: fmt.Sprintf(format, args...)})
 	}
 	if was == nil {
-		was = &client.Status{FeatureLevel: is.FeatureLevel}
+		was = &client.Status{}
 	}
 	switch {
 	case is.Leader != 0 && (is.Leader != was.Leader || is.Term != was.Term):
@@ -252,9 +252,6 @@ func clusterSince(was, is *client.Status) (all []clusterEvent) {
 			words.OrDash(is.Freezing.Why))
 	case is.Freezing == nil && was.Freezing != nil:
 		say("thawed", "sessions expire again")
-	}
-	if is.FeatureLevel != was.FeatureLevel {
-		say("level", "the feature level is %d", is.FeatureLevel)
 	}
 	return all
 }

@@ -340,8 +340,7 @@ func (n *fakeNode) GetStatus(context.Context, *holdfastv1.GetStatusRequest) (*ho
 		Mode: holdfastv1.Mode_MODE_READ_ONLY, AppliedIndex: 98, SessionsGlobal: 5, MaxSessions: 100, StateBytes: 1600,
 		MaxStateBytes: 2_200_000_000, SessionsAttached: 2, NotReadyBecause: "no good round", StateDigest: "ab",
 		Version: "v1", FeatureLevel: 1, TreeEntries: 12_000, TreeEphemerals: 7, TreeBytes: 3 << 20, Watches: 41,
-		FeatureLevelOffered: 2, Offers: []*holdfastv1.FeatureLevelOffer{{Node: 3, Level: 1, Connected: true}},
-		UpgradeHeldBackBy: []string{"node 3 runs a release that offers feature level 1"}, Freezing: n.freezing,
+		Freezing: n.freezing,
 	}, n.called("status")
 }
 

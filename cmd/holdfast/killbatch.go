@@ -156,7 +156,7 @@ func viewKilled(id session.ID, k session.Killed) killedView {
 func refused(err error) bool {
 	undecided := []error{session.ErrOutcomeUnknown, context.DeadlineExceeded, context.Canceled}
 	nothing := []error{
-		session.ErrLevel, session.ErrUnauthenticated, session.ErrForbidden, session.ErrInvalid,
+		session.ErrUnauthenticated, session.ErrForbidden, session.ErrInvalid,
 		session.ErrLimit, session.ErrClosing, session.ErrMoved, session.ErrNoLeader, session.ErrNotLeader,
 		session.ErrStopping, session.ErrDraining, session.ErrReadOnly, session.ErrLagging,
 	}

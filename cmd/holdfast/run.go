@@ -110,7 +110,7 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 		c.sessionShow(), c.sessionWatch(), c.sessionWhy(), c.sessionDeaths(), c.sessionKill(),
 		sessionExtend(c)),
 		group("cluster", "Show the nodes of the cluster", c.clusterStatus(), c.clusterMembers(),
-			connectionCommand{c}.command(), c.clusterRaise(),
+			connectionCommand{c}.command(),
 			memberCommands{c}.add(), memberCommands{c}.promote(), memberCommands{c}.demote(),
 			memberCommands{c}.remove(), memberCommands{c}.transfer(),
 			c.clusterDrain(), c.clusterUndrain(), clusterFreeze(c), clusterThaw(c), clusterWatch(c)),

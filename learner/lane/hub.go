@@ -34,9 +34,8 @@ type Kept interface {
 // Published is the state as lanes see it: the tree and its writers after the entry at Index.
 type Published struct {
 	Index uint64
-	// Root is nil as long as the cluster's feature level has no tree.
-	Root tree.Frozen
-	Kept Kept
+	Root  tree.Frozen
+	Kept  Kept
 	// Clock is the log clock (D3).
 	Clock time.Duration
 	// restores counts the snapshots that have replaced the state.

@@ -73,9 +73,6 @@ func New(shared Shared, limits Limits, wake func()) *Lane {
 	return l
 }
 
-// Grown reports whether the lane shows a tree. One that the cluster has just got is shown with the next [Lane.Pass].
-func (l *Lane) Grown() bool { return l.shown.Root != nil }
-
 // Open adds a connection. notify tells its writer that there may be something to send; it is called without locks, must
 // return at once, and must not use the lane. principals judge what the connection may see; they must not be modified.
 func (l *Lane) Open(principals []tree.Principal, notify func()) *Conn {

@@ -91,7 +91,7 @@ func (l *Lane) done(p *Pending) {
 // has not passed. Without, the queue of writes, which has heard of the result, takes the repeat and sends nothing, and
 // nobody answers it (I18).
 func (p *Pending) wroteAlready(l *Lane) bool {
-	return l.shown.Kept != nil && p.write.Number <= l.shown.Kept.Applied(uint64(p.write.Session))
+	return p.write.Number <= l.shown.Kept.Applied(uint64(p.write.Session))
 }
 
 // answerKept answers a write whose number is taken.

@@ -182,10 +182,7 @@ func (l *Lane) fromKept() {
 }
 
 func (o *order) fromKept(l *Lane) {
-	applied := uint64(0)
-	if l.shown.Kept != nil {
-		applied = l.shown.Kept.Applied(uint64(o.of.id))
-	}
+	applied := l.shown.Kept.Applied(uint64(o.of.id))
 	for i := 0; i < o.sent; {
 		p := o.items[i]
 		if p.write.Number > applied {

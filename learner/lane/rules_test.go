@@ -237,10 +237,6 @@ func TestComingBack(t *testing.T) {
 	l.Pass()
 	w.want(l, c, "created /d")
 	w.want(l, c, "answer 2")
-	w.hub.Restored(lane.Published{Index: w.index + 1}) // a state without a tree
-	l.Pass()
-	w.read(l, c, 3, tree.ReadOptions{})
-	w.want(l, c, "refused 3: "+session.ErrNoTree.Error())
 }
 
 // published0 is the state after an entry that does nothing.

@@ -147,11 +147,6 @@ func (l *Lane) retry(p *Pending) {
 // ready reports whether a request that is not a write can be served as of the lane's tree. If not, it is noted what it
 // waits for.
 func (l *Lane) ready(p *Pending) bool {
-	if l.shown.Root == nil { // the lane may be about to pass the entry that made the tree
-		if now := l.node.Hub.shown.Load(); now.Root != nil {
-			p.index = max(p.index, now.Index)
-		}
-	}
 	switch {
 	case p.kind == refusing, p.kind == marking:
 		return true
@@ -209,10 +204,8 @@ func (l *Lane) mayServe(p *Pending) error {
 	switch {
 	case p.kind == refusing:
 		return p.refusal
-	case l.refuse != nil && (!p.options().AllowStale || l.shown.Root == nil):
+	case l.refuse != nil && !p.options().AllowStale:
 		return l.refuse
-	case l.shown.Root == nil:
-		return session.ErrNoTree
 	default:
 		return nil
 	}

@@ -44,7 +44,7 @@ func (s *Service) left(id session.ID, but, index uint64, why error) {
 }
 
 // Applied takes what an entry did to the tree. The goroutine that applies the log calls it for each entry that has
-// commands or clocks or changes the configuration, once there is a tree.
+// commands or clocks or changes the configuration.
 //
 // The queue of writes hears of the outcomes before lanes can see them: a client that has an answer never finds the
 // number unanswered in the queue.
@@ -53,7 +53,6 @@ func (s *Service) Applied(now State, changes []tree.Change, wrote []lane.Wrote) 
 		s.queue.applied(outcomes(wrote))
 	}
 	s.hub.Applied(now.published(), changes, wrote)
-	s.level.Store(now.Level)
 	s.told.beat()
 }
 
@@ -97,13 +96,8 @@ func (s *Service) Restored(now State) {
 	}
 	s.leaving = nil
 	p := now.published()
-	var view writes.View = nobody{}
-	if k, ok := p.Kept.(kept); ok {
-		view = k
-	}
-	s.queue.restored(view, s.fate)
+	s.queue.restored(kept{now.Writers}, s.fate)
 	s.hub.Restored(p)
-	s.level.Store(now.Level)
 	s.told.beat()
 }
 

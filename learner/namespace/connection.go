@@ -91,14 +91,11 @@ func (c *Connection) SetPrincipals(all []tree.Principal) {
 	c.runner.Do(func(*lane.Lane) { c.conn.SetPrincipals(all) })
 }
 
-// Await waits for a tree that comes soon, see [Service.AwaitTree].
-func (c *Connection) Await(ctx context.Context) error { return c.service.AwaitTree(ctx) }
-
 // Read takes a read. One that names a session waits for the session's earlier writes (G3).
 func (c *Connection) Read(r session.TreeRead) error {
 	read := lane.Read{Key: r.Key, Query: r.Query, Bytes: r.Bytes, Until: time.Now().Add(c.service.cfg.Wait)}
-	id, seen := session.ID(r.Query.Session), r.Query.Options.Seen
-	return c.place(request{key: r.Key, id: id, size: r.Bytes, seen: seen, do: func(
+	id := session.ID(r.Query.Session)
+	return c.place(request{key: r.Key, id: id, size: r.Bytes, do: func(
 		l *lane.Lane, attachment uint64,
 	) error {
 		l.SetStanding(c.service.cfg.Node.Standing())
@@ -116,8 +113,7 @@ func (c *Connection) Read(r session.TreeRead) error {
 
 // AddWatches adds watches of the connection.
 func (c *Connection) AddWatches(a session.TreeAddition) error {
-	seen := max(a.Addition.Since, a.Addition.Options.Seen)
-	return c.place(request{key: a.Key, seen: seen, do: func(l *lane.Lane, _ uint64) error {
+	return c.place(request{key: a.Key, do: func(l *lane.Lane, _ uint64) error {
 		l.SetStanding(c.service.cfg.Node.Standing())
 		return l.AddWatches(c.conn, lane.Addition{
 			Key: a.Key, Addition: a.Addition, Bytes: a.Bytes, Until: time.Now().Add(c.service.cfg.Wait),

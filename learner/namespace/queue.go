@@ -66,9 +66,6 @@ func (q *queue) do(f func(t *writes.Table, now time.Time)) {
 // Accept takes a write whose turn has come (G3).
 func (q *queue) Accept(w *lane.Write) (err error) {
 	view := q.view()
-	if _, none := view.(nobody); none {
-		return session.ErrNoTree
-	}
 	q.do(func(t *writes.Table, now time.Time) { err = t.Accept(writeOf(w), view, now) })
 	return err
 }

@@ -17,8 +17,6 @@ type request struct {
 	// size is what it takes while it waits for an upgrade. upgrade says that it needs a global session (U4).
 	size    int
 	upgrade bool
-	// seen is the stamp that the client has seen.
-	seen tree.Stamp
 	// do puts it into the lane. The attachment is 0 without a global session.
 	do func(l *lane.Lane, attachment uint64) error
 }
@@ -29,9 +27,6 @@ func (c *Connection) place(r request) error {
 	defer c.order.Unlock()
 	if c.closed {
 		return session.ErrClosed
-	}
-	if c.service.hub.Shown().Root == nil {
-		return c.service.treeless(r.seen)
 	}
 	if r.id == 0 {
 		return c.drive(r, 0)
@@ -51,19 +46,6 @@ func (c *Connection) place(r request) error {
 	return c.drive(r, attachment)
 }
 
-// treeless returns why a node without a tree refuses a request of a client that has seen a stamp. That the cluster has
-// none is final for the client. So a node says it only if it would know better: it has just begun, and has applied
-// nothing, or hears of no leader. Without: one node that starts ends the watches of all clients that come to it (I11).
-func (s *Service) treeless(seen tree.Stamp) error {
-	if why := s.cfg.Node.Standing(); why != nil {
-		return why
-	}
-	if seen > 0 { // it is of a tree
-		return session.ErrLagging
-	}
-	return session.ErrNoTree
-}
-
 // drive carries out a request in the lane. A session is attached to the lane's connection with its first request. It
 // may have left the node meanwhile: who ended its service then found nothing in the lane, so the state is asked again.
 // Called with order held.
@@ -71,9 +53,6 @@ func (c *Connection) drive(r request, attachment uint64) (err error) {
 	index := c.service.hub.Shown().Index
 	fresh := false
 	c.runner.Do(func(l *lane.Lane) {
-		if !l.Grown() {
-			l.Pass() // the node has said that there is a tree
-		}
 		if attachment != 0 && !c.conn.Attached(r.id, attachment) {
 			fresh = true
 			if c.adopted[r.id] == attachment {

@@ -31,11 +31,10 @@ type Node interface {
 // Config configures a [Service].
 type Config struct {
 	Node Node
+	// Tree is the tree that the node begins with. Without one the service answers nothing but Numbers.
+	Tree State
 	// Wait bounds how long a request waits for this node to catch up before the answer is LAGGING (M5).
 	Wait time.Duration
-	// Coming returns the feature level that the cluster gets soon without an operator's word, 0 for none (W8); nil: none.
-	// Safe for concurrent use; it takes no lock.
-	Coming func() uint32
 	// Pulse aligns the looks at waits with other tickers of the node.
 	Pulse session.Pulse
 	// Lanes is the number of lanes; 0: as many as processors (G1).
@@ -56,10 +55,7 @@ const (
 
 // State is the tree of the applied state after an entry.
 type State struct {
-	Index uint64
-	// Level is the cluster's feature level (W8).
-	Level uint32
-	// Root is nil as long as the cluster has no tree (W8). Writers is not nil with a root.
+	Index   uint64
 	Root    tree.Frozen
 	Writers *writers.Root
 	// Clock is the log clock (D3). Time has it too, and says whether the cluster is frozen (Y3).
@@ -98,15 +94,13 @@ type Service struct {
 	watches *watch.Budget
 	// next chooses the lane of a new connection.
 	next atomic.Uint64
-	// level is the newest state's.
-	level atomic.Uint32
 	// told is told of each new state.
 	told pulse
 	// leaving are the attachments that a restored snapshot has ended; used by the goroutine that applies the log.
 	leaving []leaving
 }
 
-// New returns the service of a node whose state has no tree yet: [Service.Restored] brings one.
+// New returns the service of a node.
 func New(cfg Config) *Service {
 	if cfg.Lanes == 0 {
 		cfg.Lanes = runtime.GOMAXPROCS(0)
@@ -120,7 +114,7 @@ func New(cfg Config) *Service {
 	if cfg.Writes == (writes.Limits{}) {
 		cfg.Writes = writes.DefaultLimits()
 	}
-	s := &Service{cfg: cfg, hub: lane.NewHub(cfg.Hub, lane.Published{}), watches: watch.NewBudget(MaxWatches)}
+	s := &Service{cfg: cfg, hub: lane.NewHub(cfg.Hub, cfg.Tree.published()), watches: watch.NewBudget(MaxWatches)}
 	s.queue = newQueue(cfg.Node, cfg.Writes, s.view)
 	s.asker = &asker{node: cfg.Node, hub: s.hub}
 	s.queued = lane.NewQueued(lane.MaxNodeQueued)
@@ -174,43 +168,6 @@ func (s *Service) Run(ctx context.Context) {
 				l.SetStanding(standing)
 				l.Tick(now)
 			})
-		}
-	}
-}
-
-// Level returns the cluster's feature level, as the node has applied it. It takes no lock.
-func (s *Service) Level() uint32 { return s.level.Load() }
-
-// Coming returns the feature level that the cluster has not, and gets soon (W8); 0 for none. It takes no lock.
-func (s *Service) Coming() uint32 {
-	if s.cfg.Coming == nil {
-		return 0
-	}
-	if coming := s.cfg.Coming(); coming > s.Level() {
-		return coming
-	}
-	return 0
-}
-
-// AwaitTree waits while the cluster has no tree and gets one soon (W8), no longer than a request may. Whether there is
-// one is told by the request itself. The error is ctx's.
-func (s *Service) AwaitTree(ctx context.Context) error {
-	if s.Level() > 0 {
-		return nil
-	}
-	over := time.NewTimer(s.cfg.Wait)
-	defer over.Stop()
-	for {
-		next := s.told.wait()
-		if s.Coming() == 0 {
-			return nil
-		}
-		select {
-		case <-next:
-		case <-over.C:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
 		}
 	}
 }

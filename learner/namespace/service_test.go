@@ -14,7 +14,6 @@ import (
 	"holdfast/learner/namespace"
 	"holdfast/learner/writes"
 	"holdfast/session"
-	"holdfast/test/bubble"
 	"holdfast/tree"
 	"holdfast/tree/store"
 	"holdfast/watch"
@@ -25,70 +24,10 @@ func storeAt(w *world, position int) store.At {
 	return store.At{Stamp: tree.StampAt(w.index, position), Principals: []tree.Principal{{Scheme: tree.Super}}}
 }
 
-// W8: without a tree everything is refused. Who waits for one that comes waits until it is there or the wait is over,
-// and not at all when none comes.
-func TestW8WaitingForTheTree(t *testing.T) {
-	for name, test := range map[string]struct {
-		coming uint32
-		then   func(w *world)
-		after  time.Duration
-		want   error
-	}{
-		"none comes":                 {0, nil, 0, nil},
-		"it comes":                   {1, func(w *world) { time.Sleep(time.Second); w.grow() }, time.Second, nil},
-		"it does not come":           {1, nil, 2 * time.Second, nil},
-		"the caller waits no longer": {1, nil, 1500 * time.Millisecond, errTooLate},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				w := bareWorld(t, func(cfg *namespace.Config) { cfg.Coming = func() uint32 { return test.coming } })
-				defer w.run()()
-				c := w.connects()
-				if err := c.reads(tree.Query{Kind: tree.GetStat, Path: "/"}); !errors.Is(err, session.ErrNoTree) {
-					w.Errorf("a read: %v", err)
-				}
-				if got := w.service.Coming(); got != test.coming {
-					w.Errorf("%d is coming, want %d", got, test.coming)
-				}
-				ctx := w.Context()
-				if errors.Is(test.want, errTooLate) {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeoutCause(ctx, test.after, errTooLate)
-					defer cancel()
-				}
-				began := time.Now()
-				if test.then != nil {
-					go test.then(w)
-				}
-				err := c.conn.Await(ctx)
-				if took := time.Since(began); !errors.Is(err, test.want) || took != test.after {
-					w.Errorf("%v after %v, want %v after %v", err, took, test.want, test.after)
-				}
-				if grown := w.service.Level() == 1; grown != (test.then != nil) || grown && w.service.Coming() != 0 {
-					w.Errorf("at level %d, %d is coming", w.service.Level(), w.service.Coming())
-				}
-			})
-		})
-	}
-}
-
-// W8: a client that a node has told of the tree is served, though no lane has passed the entry that brought it.
-func TestW8ATreeIsThereAtOnce(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := bareWorld(t, nil) // nobody drives its lanes
-		c := w.connects()
-		w.grow()
-		if err := c.reads(tree.Query{Kind: tree.GetStat, Path: "/"}); err != nil || w.service.Level() != 1 {
-			w.Fatalf("%v, at level %d", err, w.service.Level())
-		}
-		c.hears(read(1, w.index))
-	})
-}
-
-var errTooLate = errors.New("too late")
-
 // U4: the first write of a local session upgrades it. What comes behind the write waits for that in its order; reads
 // before it do not. If the session stays local, its writes are refused, and reads are answered all the same.
+var errTooLate = errors.New("too late")
+
 func TestU4ALocalSessionIsUpgraded(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error

@@ -50,12 +50,6 @@ func (s *Service) WatchSessions(
 
 // mayWatchSessions waits until the node shows what the client has seen, and refuses as reads of the tree do.
 func (s *Service) mayWatchSessions(ctx context.Context, w session.SessionWatch) error {
-	if err := s.AwaitTree(ctx); err != nil {
-		return err
-	}
-	if s.hub.Shown().Root == nil {
-		return s.treeless(max(w.Since, w.Options.Seen))
-	}
 	if why := s.cfg.Node.Standing(); why != nil && !w.Options.AllowStale {
 		return why
 	}

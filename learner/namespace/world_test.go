@@ -110,32 +110,19 @@ type world struct {
 	clock   time.Duration
 }
 
-// newWorld returns a world with a tree. The caller runs its service.
+// newWorld returns a world. The caller runs its service.
 func newWorld(tb testing.TB, change func(*namespace.Config)) *world {
 	tb.Helper()
-	w := bareWorld(tb, change)
-	w.grow()
-	w.service.ForwardBegan()
-	return w
-}
-
-// bareWorld returns a world without a tree and without a stream to the leader.
-func bareWorld(tb testing.TB, change func(*namespace.Config)) *world {
-	tb.Helper()
 	w := &world{TB: tb, node: &fakeNode{sessions: map[session.ID]session.Session{}}, index: 1}
-	cfg := namespace.Config{Node: w.node, Wait: 2 * time.Second, Pulse: session.NewPulse(), Lanes: 2}
+	w.tree = store.New(bag{}, tree.DefaultLimits(), store.At{Stamp: tree.StampAt(w.index, 1)})
+	w.writers = writers.New(bag{}, writers.DefaultLimits())
+	cfg := namespace.Config{Node: w.node, Tree: w.state(), Wait: 2 * time.Second, Pulse: session.NewPulse(), Lanes: 2}
 	if change != nil {
 		change(&cfg)
 	}
 	w.service = namespace.New(cfg)
+	w.service.ForwardBegan()
 	return w
-}
-
-// grow gives the state a tree.
-func (w *world) grow() {
-	w.tree = store.New(bag{}, tree.DefaultLimits(), store.At{Stamp: tree.StampAt(w.index, 1)})
-	w.writers = writers.New(bag{}, writers.DefaultLimits())
-	w.service.Restored(w.state())
 }
 
 // inWorld runs a test in a bubble, with a service that runs.
@@ -162,7 +149,7 @@ func (w *world) run() (stop func()) {
 
 func (w *world) state() namespace.State {
 	return namespace.State{
-		Index: w.index, Level: 1, Root: w.tree.Freeze(), Writers: w.writers.Freeze(), Clock: w.clock,
+		Index: w.index, Root: w.tree.Freeze(), Writers: w.writers.Freeze(), Clock: w.clock,
 	}
 }
 
@@ -439,7 +426,7 @@ func reason(err error) string {
 	}
 	for text, is := range map[string]error{
 		"unknown": session.ErrOutcomeUnknown, "moved": session.ErrMoved, "expired": session.ErrExpired,
-		"lagging": session.ErrLagging, "no tree": session.ErrNoTree, "local": session.ErrLocalSession,
+		"lagging": session.ErrLagging, "local": session.ErrLocalSession,
 	} {
 		if errors.Is(err, is) {
 			return text

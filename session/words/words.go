@@ -85,10 +85,6 @@ func Ended(c *session.Certificate) []string {
 		s.say("It was a local session: node %d alone knew it and decided.", c.Owner)
 	}
 	leftBehind(&s, c)
-	if c.Story.None() {
-		s.say("The certificate is from before feature level %d: it does not tell the session's timeout and labels, nor how "+
-			"late the end was.", session.AdminLevel)
-	}
 	return s
 }
 

@@ -46,7 +46,6 @@ func (d *drill) looks(p *processes) {
 	d.shows("SESSIONS", "holdfast cluster status", "")
 	d.shows(`"state_digest"`, "holdfast cluster status -o json", "")
 	d.shows("LEADER", "holdfast cluster members", "")
-	d.shows("feature level 2", "holdfast cluster raise 2 --yes", "")
 	d.shows("UTC", "date -u", "")
 	d.says("df", p.data(1))
 	d.shows(p.data(1), "du -s", p.data(1))

@@ -53,7 +53,11 @@ func leaderScripts() [][]*peerv1.LeaderMessage {
 		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: h}}
 	}
 	reply := func(r *peerv1.Reply) *peerv1.LeaderMessage {
-		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Reply{Reply: r}}
+		packed, err := proto.Marshal(&peerv1.Replies{Replies: []*peerv1.Reply{r}})
+		if err != nil {
+			panic(err)
+		}
+		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Replies{Replies: packed}}
 	}
 	detail := func(reason holdfastv1.Reason) *holdfastv1.ErrorDetail { return &holdfastv1.ErrorDetail{Reason: reason} }
 	known := &holdfastv1.Session{Id: 1<<56 | 1<<16, Timeout: durationpb.New(shortest), Owner: 1, Attachment: 1}
@@ -196,7 +200,11 @@ func (s *scripted) Follow(stream peerv1.PeerService_FollowServer) error {
 			if err != nil {
 				return
 			}
-			if r := m.GetRequest(); r != nil {
+			var all peerv1.Requests
+			if proto.Unmarshal(m.GetRequests(), &all) != nil {
+				continue
+			}
+			for _, r := range all.GetRequests() {
 				select {
 				case asked <- r.GetSeq():
 				default: // no script has so many replies
@@ -205,13 +213,20 @@ func (s *scripted) Follow(stream peerv1.PeerService_FollowServer) error {
 		}
 	}()
 	for _, m := range s.script {
-		if r := m.GetReply(); r != nil && r.GetSeq() == 0 {
+		var all peerv1.Replies
+		if packed := m.GetReplies(); len(packed) > 0 && proto.Unmarshal(packed, &all) == nil &&
+			all.GetReplies()[0].GetSeq() == 0 {
 			select {
-			case r.Seq = <-asked:
+			case all.Replies[0].Seq = <-asked:
 			case <-time.After(interval):
 			case <-stream.Context().Done():
 				return nil
 			}
+			packed, err := proto.Marshal(&all)
+			if err != nil {
+				return err
+			}
+			m = &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Replies{Replies: packed}}
 		} else {
 			sleep(interval / 4)
 		}

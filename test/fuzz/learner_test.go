@@ -98,7 +98,11 @@ func learnerScripts() [][]*peerv1.LearnerMessage {
 		return session.AppendTouches(nil, all)
 	}
 	request := func(r *peerv1.Request) *peerv1.LearnerMessage {
-		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Request{Request: r}}
+		packed, err := proto.Marshal(&peerv1.Requests{Requests: []*peerv1.Request{r}})
+		if err != nil {
+			panic(err)
+		}
+		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Requests{Requests: packed}}
 	}
 	owned, alive, dead := session.ID(2<<56|1<<16), session.ID(3<<56), session.ID(3<<56|3<<16)
 	token := wire.TokenProto(tokenOf(session.Session{ID: owned, Attachment: 1}))

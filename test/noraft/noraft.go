@@ -27,6 +27,7 @@ import (
 	"holdfast/leader"
 	"holdfast/learner"
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // Every cluster has the same term and the same heartbeat interval.
@@ -84,7 +85,9 @@ func New(cfg Config) *Cluster {
 	for n := range cfg.Voters {
 		c.view.members = append(c.view.members, session.Member{Node: session.Node(n + 1), Voter: true})
 	}
-	_, _ = c.log.apply([]session.Command{session.Configure{Key: Key()}}) // Wait returns the error
+	_, _ = c.log.apply([]session.Command{session.Configure{
+		Key: Key(), Level: session.FeatureLevel, Limits: tree.DefaultLimits(),
+	}}) // Wait returns the error
 	return c
 }
 
@@ -113,7 +116,11 @@ func (c *Cluster) Lead(ctx context.Context) {
 // Serve starts the learner of node n, which runs until ctx ends and is told of every entry for as long as the cluster
 // exists. It has no stream to the leader until [Cluster.Follow] or the test itself gives it one.
 func (c *Cluster) Serve(ctx context.Context, n session.Node) *learner.Server {
+	now := c.log.state.Tree()
 	s := learner.NewServer(learner.Config{
+		Tree: learner.TreeState{
+			Index: now.Index, Root: now.Root, Writers: now.Writers, Clock: now.Clock, Time: now.Time,
+		},
 		Node: n, Interval: Interval, Limits: c.cfg.Limits, Local: c.cfg.Local, Upgrade: c.cfg.Local,
 		LaggingWait: laggingWait, Try: func() []string { return c.cfg.Try }, Logger: c.cfg.Logger,
 	}, c.view)

@@ -62,7 +62,7 @@ func typing() map[string][]string {
 		},
 		processes: {
 			"drain", "node health --address HOST:7403", "holdfast cluster status", "holdfast cluster status -o json",
-			"holdfast cluster members", "holdfast cluster raise 2 --yes", "holdfast cluster drain NODE",
+			"holdfast cluster members", "holdfast cluster drain NODE",
 			"holdfast cluster add NODE HOST", "holdfast cluster promote NODE", "holdfast cluster demote NODE",
 			"holdfast cluster transfer [NODE]", "holdfast cluster remove NODE --yes",
 			"holdfast cluster freeze --for 30m --why \"...\"", "holdfast cluster freeze --for 30m --why \"new switches\"",

@@ -18,6 +18,7 @@ import (
 	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/peerport"
+	"holdfast/tree"
 )
 
 const interval = 500 * time.Millisecond
@@ -82,7 +83,9 @@ func (c *cluster) lead(p *peer) *rule {
 	r := &rule{c: c, cancel: cancel, servers: map[*peer]*learner.Server{}}
 	proposer := fsm.NewProposer(fsm.ProposerConfig{Logger: hclog.NewNullLogger()}, p.Raft)
 	r.parts.Go(func() { _ = proposer.Run(ctx) })
-	begun, err := proposer.Propose(ctx, session.Configure{Key: session.Key{1}})
+	begun, err := proposer.Propose(ctx, session.Configure{
+		Key: session.Key{1}, Level: session.FeatureLevel, Limits: tree.DefaultLimits(),
+	})
 	if err != nil {
 		c.t.Fatal(err)
 	}

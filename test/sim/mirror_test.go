@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"holdfast/client"
@@ -94,7 +93,7 @@ func (x *watcher) hearSessionsOnce(ctx context.Context, name string) (began bool
 		event := history.Event{Kind: history.WatchHeard, Who: x.name, Watched: told}
 		switch {
 		case err != nil:
-			if ctx.Err() == nil && !errors.Is(err, session.ErrNoTree) {
+			if ctx.Err() == nil {
 				x.w.failf("%s: the watch %s of sessions ended: %v", x.name, name, err)
 			}
 			return began

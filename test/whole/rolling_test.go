@@ -2,7 +2,6 @@ package whole_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 
 	"holdfast/client"
 	"holdfast/client/recipes"
-	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/tree"
 )
@@ -84,15 +82,8 @@ func newCrowd(f *fleet, sessions, clients int) *crowd {
 		}
 		c.sessions = append(c.sessions, s)
 	}
-	for {
-		_, err := c.sessions[0].Tree().Create(ctx, rolledPath, nil, client.CreateOptions{})
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, session.ErrNoTree) {
-			f.t.Fatal(err)
-		}
-		time.Sleep(100 * time.Millisecond)
+	if _, err := c.sessions[0].Tree().Create(ctx, rolledPath, nil, client.CreateOptions{}); err != nil {
+		f.t.Fatal(err)
 	}
 	for i, s := range c.sessions {
 		if i%20 == 0 {

@@ -132,23 +132,14 @@ func (c *Cluster) ClientWith(host string, tls *client.TLS) *client.Client {
 	return cl
 }
 
-// Session opens a session of a client, once the cluster has a tree.
+// Session opens a session of a client.
 func (c *Cluster) Session(cl *client.Client, timeout time.Duration) *client.Session {
 	c.T.Helper()
 	s, err := cl.Open(context.Background(), client.SessionOptions{Timeout: timeout})
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	for {
-		_, _, err := s.Tree().Exists(context.Background(), "/")
-		if err == nil {
-			return s
-		}
-		if !errors.Is(err, session.ErrNoTree) {
-			c.T.Fatal(err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	return s
 }
 
 // Apart cuts the nodes off from each other. heal connects them again.

@@ -139,12 +139,11 @@ func TestActsAreAudited(t *testing.T) {
 		if got := a.kills[0]; got.By != "ops" || got.Why != "stuck" || len(got.IDs) != 5 {
 			t.Errorf("asked for %+v", got)
 		}
-		a.fails = &session.LevelError{What: "killing sessions", Has: 1, Needs: 2}
+		a.fails = session.ErrForbidden
 		a.mu.Unlock()
 		_, err = c.KillSessions(t.Context(), &holdfastv1.KillSessionsRequest{Ids: []uint64{1}})
-		if level, ok := errors.AsType[*session.LevelError](wire.Domain(err)); !ok || level.Has != 1 || level.Needs != 2 ||
-			status.Code(err) != codes.FailedPrecondition {
-			t.Errorf("below the level: %v", err)
+		if !errors.Is(wire.Domain(err), session.ErrForbidden) {
+			t.Errorf("refused with %v", err)
 		}
 		_, _ = c.ListDeaths(t.Context(), &holdfastv1.ListDeathsRequest{})
 		all := lines.all()

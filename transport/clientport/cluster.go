@@ -2,12 +2,10 @@ package clientport
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
-	"holdfast/transport/guard"
 	"holdfast/transport/wire"
 )
 
@@ -54,7 +52,6 @@ type NodeStatus struct {
 	// Warning describes a problem that a person should look into although the node serves.
 	Warning string
 	Tree    TreeStatus
-	Upgrade UpgradeStatus
 	// Drain is nil while the node is not being drained.
 	Drain *DrainStatus
 	// Freeze is that of the cluster, nil while it is not frozen, and Frozen for how much longer it lasts (Y3).
@@ -64,15 +61,7 @@ type NodeStatus struct {
 	Turnover session.Turnover
 }
 
-// UpgradeStatus says what a node's release offers. Offers and HeldBackBy come from the leader alone: what each member
-// offers, and why the cluster has not the feature level that this node offers.
-type UpgradeStatus struct {
-	Offered    uint32
-	Offers     []session.Offer
-	HeldBackBy []string
-}
-
-// TreeStatus describes the tree of a node; all is 0 in a cluster without one.
+// TreeStatus describes the tree of a node, and the cluster's feature level (W8).
 type TreeStatus struct {
 	FeatureLevel               uint32
 	Entries, Ephemerals, Bytes uint64
@@ -101,8 +90,6 @@ type clusterServer struct {
 	// node tells streams, and snapshots freezes what they tell; nil: there are none.
 	node      *sessionServer
 	snapshots Snapshots
-	// raise is that of the Config.
-	raise func(ctx context.Context, level uint32) (uint32, error)
 	// drains is that of the Config.
 	drains Drains
 }
@@ -114,10 +101,6 @@ func (c *clusterServer) GetStatus(ctx context.Context,
 	s, err := c.cluster.Status(ctx)
 	if err != nil {
 		return nil, err
-	}
-	offers := make([]*holdfastv1.FeatureLevelOffer, len(s.Upgrade.Offers))
-	for i, o := range s.Upgrade.Offers {
-		offers[i] = &holdfastv1.FeatureLevelOffer{Node: uint32(o.Node), Level: o.Level, Connected: o.Connected}
 	}
 	return &holdfastv1.GetStatusResponse{
 		Id:               uint32(s.Node),
@@ -146,12 +129,9 @@ func (c *clusterServer) GetStatus(ctx context.Context,
 		TreeBytes:        s.Tree.Bytes,
 		Watches:          s.Tree.Watches,
 
-		FeatureLevelOffered: s.Upgrade.Offered,
-		Offers:              offers,
-		UpgradeHeldBackBy:   s.Upgrade.HeldBackBy,
-		Drain:               drainProto(s.Drain),
-		Freezing:            wire.FreezingProto(s.Freeze, s.Frozen),
-		Turnover:            turnoverProto(s.Turnover),
+		Drain:    drainProto(s.Drain),
+		Freezing: wire.FreezingProto(s.Freeze, s.Frozen),
+		Turnover: turnoverProto(s.Turnover),
 	}, nil
 }
 
@@ -159,21 +139,6 @@ func turnoverProto(t session.Turnover) *holdfastv1.Turnover {
 	return &holdfastv1.Turnover{
 		Opens: t.Opens, Moves: t.Moves, Closes: t.Closes, Expiries: t.Expiries, Kills: t.Kills, TreeWrites: t.TreeWrites,
 	}
-}
-
-// RaiseFeatureLevel raises what the cluster can do.
-func (c *clusterServer) RaiseFeatureLevel(ctx context.Context,
-	req *holdfastv1.RaiseFeatureLevelRequest,
-) (*holdfastv1.RaiseFeatureLevelResponse, error) {
-	if c.raise == nil {
-		return c.refuse.RaiseFeatureLevel(ctx, req)
-	}
-	level, err := c.raise(ctx, req.GetLevel())
-	if err != nil {
-		return nil, err
-	}
-	guard.Note(ctx, fmt.Sprintf("the level is %d", level))
-	return &holdfastv1.RaiseFeatureLevelResponse{Level: level}, nil
 }
 
 // ListMembers shows the members of the newest configuration that this node knows. Those of the leader are confirmed

@@ -2,7 +2,6 @@ package clientport
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -59,8 +58,6 @@ type Config struct {
 type Operators struct {
 	// Admin serves AdminService; nil: nothing does.
 	Admin session.Administration
-	// Raise raises the cluster to a feature level (W8), and returns the one that it has; nil: the node does not.
-	Raise func(ctx context.Context, level uint32) (uint32, error)
 	// Drains drains the node; nil: it cannot be drained.
 	Drains Drains
 	// Members changes the members; nil: they cannot be changed.

@@ -58,7 +58,7 @@ func (f *fakeService) WatchSessions(
 	ctx context.Context, w session.SessionWatch, tell func([]session.SessionTold) error,
 ) error {
 	if f.watch == nil {
-		return session.ErrNoTree
+		return session.ErrReadOnly
 	}
 	return f.watch(ctx, w, tell)
 }
@@ -179,11 +179,8 @@ func (c fakeCluster) Status(context.Context) (NodeStatus, error) {
 		AppliedIndex:   5,
 		SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", Warning: "w",
 		StateDigest: "ab", Version: "v",
-		Mode: session.ModeReadOnly,
-		Tree: TreeStatus{FeatureLevel: 1, Entries: 9, Ephemerals: 10, Bytes: 11, Watches: 12},
-		Upgrade: UpgradeStatus{
-			Offered: 13, Offers: []session.Offer{{Node: 4, Level: 14, Connected: true}}, HeldBackBy: []string{"why"},
-		},
+		Mode:     session.ModeReadOnly,
+		Tree:     TreeStatus{FeatureLevel: 1, Entries: 9, Ephemerals: 10, Bytes: 11, Watches: 12},
 		Turnover: session.Turnover{Opens: 15, Moves: 16, Closes: 17, Expiries: 18, Kills: 19, TreeWrites: 20},
 	}, c.err
 }

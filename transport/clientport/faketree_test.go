@@ -110,8 +110,6 @@ func (f *fakeTree) Refuse(key uint64, id session.ID, number uint64, why error) e
 
 func (f *fakeTree) Acknowledge(all []session.Acknowledged) { _ = f.note(all) }
 
-func (*fakeTree) Await(context.Context) error { return nil }
-
 func (f *fakeTree) Adopt(_ context.Context, t session.Token) (session.Token, error) {
 	return t, f.note(adoption{t})
 }

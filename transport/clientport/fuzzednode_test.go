@@ -70,9 +70,6 @@ func requestsOf(name string) []proto.Message {
 		holdfastv1.ClusterService_TransferLeadership_FullMethodName: {
 			&holdfastv1.TransferLeadershipRequest{}, &holdfastv1.TransferLeadershipRequest{Node: 1<<32 - 1},
 		},
-		holdfastv1.ClusterService_RaiseFeatureLevel_FullMethodName: {
-			&holdfastv1.RaiseFeatureLevelRequest{Level: 1}, &holdfastv1.RaiseFeatureLevelRequest{Level: 1<<32 - 1},
-		},
 		holdfastv1.SessionService_CloseSession_FullMethodName: {&holdfastv1.CloseSessionRequest{Token: token}},
 		holdfastv1.SessionService_GetSession_FullMethodName: {
 			&holdfastv1.GetSessionRequest{SessionId: 7, AllowReadOnly: true, SeenIndex: 9},
@@ -217,12 +214,6 @@ func (a *answering) Undrain() (bool, error) {
 	return true, a.outcome
 }
 
-// raise returns the level that it was asked for, or the outcome.
-func (a *answering) raise(_ context.Context, level uint32) (uint32, error) {
-	a.asked++
-	return level, a.outcome
-}
-
 // changed returns the outcome of a change of the members.
 func (a *answering) changed() error {
 	a.asked++
@@ -263,7 +254,7 @@ func newUnaryCalls(node *answering) map[string]unaryCall {
 		&holdfastv1.SessionService_ServiceDesc: sessions,
 		&holdfastv1.TreeService_ServiceDesc:    &treeServer{node: sessions},
 		&holdfastv1.ClusterService_ServiceDesc: &clusterServer{
-			cluster: node, raise: node.raise, drains: node, node: &sessionServer{cfg: cfg, service: node},
+			cluster: node, drains: node, node: &sessionServer{cfg: cfg, service: node},
 			memberActs: memberActs{members: changing{node}},
 		},
 		&holdfastv1.IdService_ServiceDesc: &idServer{clock: cfg.Clock, service: node},

@@ -214,7 +214,7 @@ func treeOutcomes() []error {
 	refused := &tree.RefusedError{Code: tree.NoNode, Verb: "get", Path: "/a"}
 	return []error{
 		refused, &tree.WriteError{Refused: refused, At: -1, Stamp: 3}, &tree.GapError{Expected: 4},
-		&tree.WindowError{Limit: "256 results"}, session.ErrNoTree, session.ErrNoInstance, session.ErrLocalSession,
+		&tree.WindowError{Limit: "256 results"}, session.ErrNoInstance, session.ErrLocalSession,
 		errors.Join(session.ErrOutcomeUnknown, session.ErrClosed),
 	}
 }

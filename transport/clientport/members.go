@@ -10,8 +10,7 @@ import (
 )
 
 // Memberships changes the members of the cluster (J). Safe for concurrent use. Errors are [session.NotLeaderError] on
-// nodes that do not lead, [session.MemberRefusedError], [session.FieldError], [session.FeatureLevelError] for a node
-// of an older release, [session.LevelError], and [session.ErrOutcomeUnknown] if a change was not committed in time. A
+// nodes that do not lead, [session.MemberRefusedError], [session.FieldError], and [session.ErrOutcomeUnknown] if a change was not committed in time. A
 // method returns once what is wanted is committed; a repeat changes nothing.
 type Memberships interface {
 	// Add takes in a node that runs and waits at a place; with promote it gets a vote once it has caught up.

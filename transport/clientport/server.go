@@ -94,7 +94,7 @@ func New(cfg Config, service session.Service, cluster Cluster) *Server {
 	holdfastv1.RegisterSessionServiceServer(s.port, sessions)
 	holdfastv1.RegisterTreeServiceServer(s.port, &treeServer{node: sessions})
 	holdfastv1.RegisterClusterServiceServer(s.port, &clusterServer{
-		cluster: cluster, node: sessions, snapshots: cfg.Snapshots, raise: cfg.Raise,
+		cluster: cluster, node: sessions, snapshots: cfg.Snapshots,
 		drains: cfg.Drains, memberActs: memberActs{members: cfg.Members},
 	})
 	holdfastv1.RegisterIdServiceServer(s.port, &idServer{clock: cfg.Clock, service: service})

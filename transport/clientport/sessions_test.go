@@ -269,8 +269,6 @@ func TestClusterHealthAndReflection(t *testing.T) {
 			StateDigest: "ab", Version: "v",
 			Mode:         holdfastv1.Mode_MODE_READ_ONLY,
 			FeatureLevel: 1, TreeEntries: 9, TreeEphemerals: 10, TreeBytes: 11, Watches: 12,
-			FeatureLevelOffered: 13, UpgradeHeldBackBy: []string{"why"},
-			Offers: []*holdfastv1.FeatureLevelOffer{{Node: 4, Level: 14, Connected: true}},
 			Turnover: &holdfastv1.Turnover{
 				Opens: 15, Moves: 16, Closes: 17, Expiries: 18, Kills: 19, TreeWrites: 20,
 			},

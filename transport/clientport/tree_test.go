@@ -84,7 +84,6 @@ func TestRefusalsOfUnaryWrites(t *testing.T) {
 		},
 		"another attachment": {adopt: session.ErrMoved, want: holdfastv1.Reason_REASON_SESSION_MOVED},
 		"lagging":            {adopt: session.ErrLagging, want: holdfastv1.Reason_REASON_LAGGING},
-		"no tree":            {adopt: session.ErrNoTree, want: holdfastv1.Reason_REASON_UNIMPLEMENTED},
 		"full": {
 			write: &session.LimitError{Name: "queued_requests"}, want: holdfastv1.Reason_REASON_LIMIT,
 		},
@@ -240,61 +239,6 @@ func TestUnaryWritesAreAClassOfTheirOwn(t *testing.T) {
 		_, err := client.Delete(t.Context(), request)
 		if limit := limitOf(t, err); limit.Name != "max_writes_per_second" || limit.RetryAfter <= 0 {
 			t.Errorf("refused by %v", limit)
-		}
-	})
-}
-
-// comingTree is a tree that the cluster does not have until grown is closed or has an error.
-type comingTree struct {
-	session.TreeConnection
-	grown <-chan error
-}
-
-func (c *comingTree) Await(ctx context.Context) error {
-	select {
-	case err := <-c.grown:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// W8: unary calls wait for the tree of a new cluster, and are refused if it gets none.
-func TestW8CallsWaitForATreeThatIsComing(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		service := &fakeService{}
-		newest := withTree(service, func(f *fakeTree, asked any) error {
-			if r, ok := asked.(session.TreeRead); ok {
-				f.answer(session.TreeAnswer{Key: r.Key, Stamp: 7, Read: &tree.Answer{Kind: r.Query.Kind, Exists: true}})
-			}
-			return nil
-		})
-		begin, grown := service.tree, make(chan error)
-		service.tree = func(principals []tree.Principal, notify func()) session.TreeConnection {
-			return &comingTree{begin(principals, notify), grown}
-		}
-		_, network, stop := clientPort(t, Config{}, service)
-		defer stop()
-		client := holdfastv1.NewTreeServiceClient(dialPipes(t, network))
-		answered := make(chan error, 1)
-		call := func() {
-			_, err := client.Exists(t.Context(), &holdfastv1.ExistsRequest{Path: "/a"})
-			answered <- err
-		}
-		for _, why := range []error{nil, session.ErrNoTree} {
-			go call()
-			synctest.Wait()
-			if n := len(newest().requests()); n != 0 || len(answered) > 0 {
-				t.Fatalf("%d requests, %d answers without a tree", n, len(answered))
-			}
-			grown <- why
-			if err := wire.Domain(<-answered); !errors.Is(err, why) {
-				t.Errorf("%v, want %v", err, why)
-			}
-			synctest.Wait()
-			if f := newest(); !f.isClosed() {
-				t.Error("the connection was left open")
-			}
 		}
 	})
 }

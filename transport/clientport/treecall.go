@@ -40,10 +40,6 @@ func (s *sessionServer) newTreeCall(ctx context.Context) (*treeCall, error) {
 		default:
 		}
 	}))
-	if err := c.tree.Await(ctx); err != nil {
-		c.end()
-		return nil, err
-	}
 	return c, nil
 }
 

@@ -282,12 +282,6 @@ func TestRefusedTreeRequests(t *testing.T) {
 		"no room": {
 			writeMessage(2, 7, 3), refuses(session.TreeWrite{}, full), "failed 2: REASON_LIMIT queued_bytes", 3,
 		},
-		"no tree": {
-			writeMessage(2, 7, 3), refuses(session.TreeWrite{}, session.ErrNoTree), "failed 2: REASON_UNIMPLEMENTED ", -1,
-		},
-		"no tree to read": {
-			readMessage(2, 7), refuses(session.TreeRead{}, session.ErrNoTree), "failed 2: REASON_UNIMPLEMENTED ", -1,
-		},
 		"not served": {
 			writeMessage(2, 7, 3), refuses(session.TreeWrite{}, session.ErrMoved), "failed 2: REASON_SESSION_MOVED ", -1,
 		},

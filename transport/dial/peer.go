@@ -44,9 +44,8 @@ type PeerLink struct {
 	cancel context.CancelCauseFunc
 	// first is the leader's first message until Recv has returned it.
 	first *session.LeaderMessage
-	// version is the peer version of the leader, term the leader's term.
-	version uint32
-	term    uint64
+	// term is the leader's.
+	term uint64
 	// config and hello are what the link was made with.
 	config PeerConfig
 	hello  session.Hello
@@ -118,13 +117,13 @@ func (l *PeerLink) begin(ctx context.Context, clusterID string, hello session.He
 	if first.Welcome == nil {
 		return &session.FieldError{Field: "message", Limit: "a welcome first"}
 	}
-	l.first, l.version, l.term = &first, first.Welcome.PeerVersion, first.Welcome.Term
+	l.first, l.term = &first, first.Welcome.Term
 	return nil
 }
 
 // Send sends a message to the leader. An error ends the stream; Recv returns why it ended.
 func (l *PeerLink) Send(m session.LearnerMessage) error {
-	return wire.SendLearner(m, l.version, func(p *peerv1.LearnerMessage) error {
+	return wire.SendLearner(m, func(p *peerv1.LearnerMessage) error {
 		if err := l.stream.Send(p); err != nil {
 			return fmt.Errorf("sending to the leader: %w", wire.Domain(err))
 		}

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	peerv1 "holdfast/proto/holdfast/peer/v1"
@@ -20,7 +21,11 @@ import (
 func TestBadPeerMessagesEndTheStream(t *testing.T) {
 	good := wire.TokenProto(porttest.Grant(9).Token)
 	request := func(r *peerv1.Request) *peerv1.LearnerMessage {
-		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Request{Request: r}}
+		packed, err := proto.Marshal(&peerv1.Requests{Requests: []*peerv1.Request{r}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Requests{Requests: packed}}
 	}
 	open := func(o *peerv1.OpenRequest) *peerv1.LearnerMessage {
 		return request(&peerv1.Request{Body: &peerv1.Request_Open{Open: o}})
@@ -51,30 +56,30 @@ func TestBadPeerMessagesEndTheStream(t *testing.T) {
 			{"answer.digest", &peerv1.LearnerMessage{
 				Message: &peerv1.LearnerMessage_Answer{Answer: &peerv1.Answer{Digest: id}},
 			}},
-			{"request.body", request(&peerv1.Request{})},
-			{"request.request_id", open(&peerv1.OpenRequest{Timeout: second})},
-			{"request.timeout", open(&peerv1.OpenRequest{RequestId: id})},
-			{"request.labels", open(
+			{"requests.body", request(&peerv1.Request{})},
+			{"requests.request_id", open(&peerv1.OpenRequest{Timeout: second})},
+			{"requests.timeout", open(&peerv1.OpenRequest{RequestId: id})},
+			{"requests.labels", open(
 				&peerv1.OpenRequest{RequestId: id, Timeout: second, Labels: []*peerv1.Label{{Key: "b"}, {Key: "a"}}},
 			)},
-			{"request.token", request(&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{}}})},
-			{"request.instance", request(
+			{"requests.token", request(&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{}}})},
+			{"requests.instance", request(
 				&peerv1.Request{Body: &peerv1.Request_Resume{Resume: &peerv1.ResumeRequest{Token: good}}},
 			)},
-			{"request.token", request(&peerv1.Request{Body: &peerv1.Request_Close{Close: &peerv1.CloseRequest{}}})},
-			{"request.count", request(
+			{"requests.token", request(&peerv1.Request{Body: &peerv1.Request_Close{Close: &peerv1.CloseRequest{}}})},
+			{"requests.count", request(
 				&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Ms: 1}}},
 			)},
-			{"request.count", request(
+			{"requests.count", request(
 				&peerv1.Request{Body: &peerv1.Request_Claim{Claim: &peerv1.ClaimRequest{Count: session.MaxClaim + 1}}},
 			)},
-			{"request.session_id", request(
+			{"requests.session_id", request(
 				&peerv1.Request{Body: &peerv1.Request_Upgrade{Upgrade: &peerv1.UpgradeRequest{}}},
 			)},
-			{"request.timeout", request(
+			{"requests.timeout", request(
 				&peerv1.Request{Body: &peerv1.Request_Upgrade{Upgrade: &peerv1.UpgradeRequest{SessionId: 1}}},
 			)},
-			{"request.remaining", request(
+			{"requests.remaining", request(
 				&peerv1.Request{
 					Body: &peerv1.Request_Read{Read: &peerv1.ReadRequest{Remaining: make([]uint64, session.MaxPage+1)}},
 				},
@@ -103,7 +108,11 @@ func TestBadPeerMessagesEndTheStream(t *testing.T) {
 
 func TestLeaderMessagesOutOfRange(t *testing.T) {
 	reply := func(r *peerv1.Reply) *peerv1.LeaderMessage {
-		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Reply{Reply: r}}
+		packed, err := proto.Marshal(&peerv1.Replies{Replies: []*peerv1.Reply{r}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Replies{Replies: packed}}
 	}
 	for field, m := range map[string]*peerv1.LeaderMessage{
 		"message":        {},
@@ -111,7 +120,7 @@ func TestLeaderMessagesOutOfRange(t *testing.T) {
 		"heartbeat.not_taken": {
 			Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{NotTaken: []uint64{0}}},
 		},
-		"reply.remaining_ms": reply(&peerv1.Reply{RemainingMs: make([]int64, session.MaxPage+1)}),
+		"replies.remaining_ms": reply(&peerv1.Reply{RemainingMs: make([]int64, session.MaxPage+1)}),
 	} {
 		_, err := wire.LeaderFrom(m)
 		porttest.WantField(t, err, field)
@@ -127,7 +136,7 @@ func TestLeaderMessagesOutOfRange(t *testing.T) {
 	bad := wire.SessionProto(porttest.Grant(9).Session)
 	bad.Owner = 0
 	_, err := wire.LeaderFrom(reply(&peerv1.Reply{Session: bad}))
-	porttest.WantField(t, err, "reply.session.owner")
+	porttest.WantField(t, err, "replies.session.owner")
 	m, err := wire.LeaderFrom(reply(&peerv1.Reply{RemainingMs: []int64{1 << 62, -1 << 62}}))
 	if err != nil || m.Replies[0].Remaining[0] < 0 || m.Replies[0].Remaining[1] != wire.Unknown {
 		t.Errorf("far durations became %+v, %v", m.Replies, err)
@@ -140,10 +149,8 @@ func TestLeaderMessagesOutOfRange(t *testing.T) {
 	}
 	none := func(*peerv1.LearnerMessage) error { return errors.New("sent") }
 	for _, bad := range []session.LearnerMessage{{}, {Requests: []session.Request{{}}}} {
-		for version := range uint32(2) {
-			if err := wire.SendLearner(bad, version, none); !errors.Is(err, session.ErrInvalid) {
-				t.Errorf("%+v: %v", bad, err)
-			}
+		if err := wire.SendLearner(bad, none); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("%+v: %v", bad, err)
 		}
 	}
 	if _, err := wire.LeaderProto(session.LeaderMessage{}); !errors.Is(err, session.ErrInvalid) {

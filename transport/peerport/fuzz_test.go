@@ -15,17 +15,13 @@ import (
 // FuzzPeerMessage: a message that passes a peer's checks means the same to the next peer, and nothing panics.
 func FuzzPeerMessage(f *testing.F) {
 	for _, m := range learnerMessages() {
-		for version := range uint32(2) {
-			if err := wire.SendLearner(m, version, func(p *peerv1.LearnerMessage) error { return add(f, p) }); err != nil {
-				f.Fatal(err)
-			}
+		if err := wire.SendLearner(m, func(p *peerv1.LearnerMessage) error { return add(f, p) }); err != nil {
+			f.Fatal(err)
 		}
 	}
 	for _, m := range leaderMessages() {
-		for version := range uint32(2) {
-			if err := wire.SendLeader(m, version, func(p *peerv1.LeaderMessage) error { return add(f, p) }); err != nil {
-				f.Fatal(err)
-			}
+		if err := wire.SendLeader(m, func(p *peerv1.LeaderMessage) error { return add(f, p) }); err != nil {
+			f.Fatal(err)
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -56,18 +52,16 @@ func fuzzLearner(t *testing.T, b []byte) {
 	if err != nil {
 		return
 	}
-	for version := range uint32(2) {
-		sent := 0
-		if err := wire.SendLearner(m, version, func(p *peerv1.LearnerMessage) error {
-			again, err := wire.LearnerFrom(p)
-			if err != nil {
-				return fmt.Errorf("refused by the next peer: %w", err)
-			}
-			sent += len(again.Requests)
-			return nil
-		}); err != nil || sent != len(m.Requests) {
-			t.Fatalf("%+v cannot be sent on: %v, %d requests of %d", m, err, sent, len(m.Requests))
+	sent := 0
+	if err := wire.SendLearner(m, func(p *peerv1.LearnerMessage) error {
+		again, err := wire.LearnerFrom(p)
+		if err != nil {
+			return fmt.Errorf("refused by the next peer: %w", err)
 		}
+		sent += len(again.Requests)
+		return nil
+	}); err != nil || sent != len(m.Requests) {
+		t.Fatalf("%+v cannot be sent on: %v, %d requests of %d", m, err, sent, len(m.Requests))
 	}
 	for _, r := range m.Requests {
 		if o := r.Open; o != nil && (o.Timeout <= 0 || o.Labels.Check() != nil) {
@@ -86,22 +80,20 @@ func fuzzLeader(t *testing.T, b []byte) {
 	if err != nil {
 		return
 	}
-	for version := range uint32(2) {
-		var second []session.Reply
-		if err := wire.SendLeader(m, version, func(p *peerv1.LeaderMessage) error {
-			again, err := wire.LeaderFrom(p)
-			second = append(second, again.Replies...)
-			return err
-		}); err != nil || len(second) != len(m.Replies) {
-			t.Fatalf("%+v cannot be sent on: %v, %d replies of %d", m, err, len(second), len(m.Replies))
+	var second []session.Reply
+	if err := wire.SendLeader(m, func(p *peerv1.LeaderMessage) error {
+		again, err := wire.LeaderFrom(p)
+		second = append(second, again.Replies...)
+		return err
+	}); err != nil || len(second) != len(m.Replies) {
+		t.Fatalf("%+v cannot be sent on: %v, %d replies of %d", m, err, len(second), len(m.Replies))
+	}
+	for i, r := range m.Replies {
+		if (r.Err == nil) != (second[i].Err == nil) || r.Err != nil && wire.Code(r.Err) != wire.Code(second[i].Err) {
+			t.Errorf("error %v became %v", r.Err, second[i].Err)
 		}
-		for i, r := range m.Replies {
-			if (r.Err == nil) != (second[i].Err == nil) || r.Err != nil && wire.Code(r.Err) != wire.Code(second[i].Err) {
-				t.Errorf("error %v became %v", r.Err, second[i].Err)
-			}
-			if r.Session.ID != 0 && !r.Session.Owner.Valid() {
-				t.Errorf("a session of node %d passed", r.Session.Owner)
-			}
+		if r.Session.ID != 0 && !r.Session.Owner.Valid() {
+			t.Errorf("a session of node %d passed", r.Session.Owner)
 		}
 	}
 }

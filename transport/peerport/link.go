@@ -149,8 +149,6 @@ func (l *link[In, Out]) flush() {
 // leaderLink is the [LeaderLink] over one stream.
 type leaderLink struct {
 	*link[peerv1.LearnerMessage, peerv1.LeaderMessage]
-	// version is the learner's peer version.
-	version uint32
 }
 
 // Recv returns the next message.
@@ -167,7 +165,7 @@ func (l leaderLink) Recv() (session.LearnerMessage, error) {
 }
 
 // Send hands a message to the stream. A nil error does not say that the peer got it.
-func (l leaderLink) Send(m session.LeaderMessage) error { return wire.SendLeader(m, l.version, l.send) }
+func (l leaderLink) Send(m session.LeaderMessage) error { return wire.SendLeader(m, l.send) }
 
 // forwardLink is the [ForwardLink] over one stream.
 type forwardLink struct {

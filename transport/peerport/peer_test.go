@@ -92,7 +92,7 @@ func peerConfig(network *porttest.Pipes) dial.PeerConfig {
 func dialPeer(t *testing.T, network *porttest.Pipes) *dial.PeerLink {
 	t.Helper()
 	link, err := dial.Peer(t.Context(), peerConfig(network),
-		session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4, LogVersion: 6})
+		session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestPeerMessagesArriveAsTheyWereSent(t *testing.T) {
 			t.Errorf("the stream ended with %v, want the leader's address", err)
 		}
 	})
-	if want := (session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4, LogVersion: 6}); hello != want {
+	if want := (session.Hello{Node: 2, Directory: 5, Incarnation: 3, Stream: 4}); hello != want {
 		t.Errorf("hello %+v, want %+v", hello, want)
 	}
 }

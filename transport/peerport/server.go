@@ -155,7 +155,7 @@ func (h *peerHandler) follow(stream peerStream[peerv1.LearnerMessage, peerv1.Lea
 			return cluster, hello.Node, err
 		},
 		func(ctx context.Context, l *link[peerv1.LearnerMessage, peerv1.LeaderMessage]) error {
-			return h.follower.Follow(ctx, hello, leaderLink{l, hello.PeerVersion})
+			return h.follower.Follow(ctx, hello, leaderLink{l})
 		})
 }
 

@@ -1,10 +1,8 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -140,7 +138,7 @@ func DeathFilterFrom(p *holdfastv1.DeathFilter) (session.DeathFilter, error) {
 	}
 	if p.GetCause() != holdfastv1.Cause_CAUSE_UNSPECIFIED {
 		if f.Cause = CauseFrom(p.GetCause()); f.Cause == 0 {
-			return f, &session.FieldError{Field: "cause", Limit: "one that this release knows"}
+			return f, &session.FieldError{Field: "cause", Limit: "one that this program knows"}
 		}
 	}
 	if p.GetOwner() != 0 {
@@ -171,19 +169,4 @@ func DeathFilterProto(f *session.DeathFilter) *holdfastv1.DeathFilter {
 		p.Scope = holdfastv1.Scope_SCOPE_LOCAL
 	}
 	return p
-}
-
-// addLevel adds to a detail what a [session.LevelError] says.
-func addLevel(d *holdfastv1.ErrorDetail, err error) {
-	if level, ok := errors.AsType[*session.LevelError](err); ok {
-		d.Field, d.Limit, d.ExpectedNumber = level.What, strconv.FormatUint(uint64(level.Needs), 10), uint64(level.Has)
-	}
-}
-
-func levelFrom(d *holdfastv1.ErrorDetail) error {
-	needs, err := strconv.ParseUint(d.GetLimit(), 10, 32)
-	if err != nil || d.GetField() == "" || d.GetExpectedNumber() >= needs {
-		return session.ErrLevel
-	}
-	return &session.LevelError{What: d.GetField(), Needs: uint32(needs), Has: uint32(d.GetExpectedNumber())}
 }

@@ -109,8 +109,6 @@ func AppendState(b []byte, s session.NodeState) []byte {
 	b = fields.Varint(b, 2, uint64(ModeProto(s.Mode)))
 	b = fields.Varint(b, 3, s.Index)
 	b = fields.Varint(b, 4, session.MaxBatch)
-	b = fields.Varint(b, 5, uint64(s.FeatureLevel))
-	b = fields.Varint(b, 6, uint64(s.ComingLevel))
 	if s.Draining {
 		b = fields.Varint(b, 10, 1)
 	}

@@ -102,7 +102,7 @@ func TestAppendedAnswersAreTheirMessages(t *testing.T) {
 		s, token, safe := SessionProto(g.Session), TokenProto(g.Token), PromiseProto(g.SafeFor)
 		state := session.NodeState{
 			Node: session.Node(random.IntN(256)), Mode: session.Mode(random.IntN(4)),
-			Index: random.Uint64() >> random.IntN(64), FeatureLevel: random.Uint32N(3),
+			Index: random.Uint64() >> random.IntN(64),
 		}
 		all := []session.Certificate{anyCertificate(random, g), anyCertificate(random, g), {ID: 1}}
 		for name, tt := range map[string]struct {

@@ -22,18 +22,15 @@ import (
 // batchBytes is the size from which on a batch is sent without further elements.
 const batchBytes = 256 << 10
 
-// batches is the peer version from which on a node reads batches, see [session.PeerVersion].
-const batches = 1
-
 // traceField is the number of Request.trace, behind all bodies.
 const traceField = 25
 
 // element is the number of the only field of Requests and Replies.
 const element = 1
 
-// SendLearner sends m, which is no hello, to a leader that reads messages of a peer version: in one message, or in more
-// if one would be too large or is more than the leader reads.
-func SendLearner(m session.LearnerMessage, version uint32, send func(*peerv1.LearnerMessage) error) error {
+// SendLearner sends m, which is no hello, to a leader: in one message, or in more if one would be too large or is more
+// than the leader reads.
+func SendLearner(m session.LearnerMessage, send func(*peerv1.LearnerMessage) error) error {
 	if len(m.Requests) == 0 {
 		p, err := LearnerProto(m)
 		if err != nil {
@@ -41,41 +38,20 @@ func SendLearner(m session.LearnerMessage, version uint32, send func(*peerv1.Lea
 		}
 		return send(p)
 	}
-	if version < batches {
-		for i := range m.Requests {
-			r, err := requestProto(&m.Requests[i])
-			if err != nil {
-				return err
-			}
-			if err := send(&peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Request{Request: r}}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	return pack(m.Requests, appendRequest, func(packed []byte) error {
 		return send(&peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Requests{Requests: packed}})
 	})
 }
 
-// SendLeader sends m to a learner that reads messages of a peer version: in one message, or in more if one would be too
-// large or is more than the learner reads.
-func SendLeader(m session.LeaderMessage, version uint32, send func(*peerv1.LeaderMessage) error) error {
+// SendLeader sends m to a learner: in one message, or in more if one would be too large or is more than the learner
+// reads.
+func SendLeader(m session.LeaderMessage, send func(*peerv1.LeaderMessage) error) error {
 	if len(m.Replies) == 0 {
 		p, err := LeaderProto(m)
 		if err != nil {
 			return err
 		}
 		return send(p)
-	}
-	if version < batches {
-		for i := range m.Replies {
-			r := ReplyProto(&m.Replies[i])
-			if err := send(&peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Reply{Reply: r}}); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
 	return pack(m.Replies, appendReply, func(packed []byte) error {
 		return send(&peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Replies{Replies: packed}})

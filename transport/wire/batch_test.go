@@ -214,7 +214,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		many[i].Open = &session.OpenRequest{Timeout: time.Second, Labels: labels}
 	}
 	sizes, all := 0, 0
-	err = SendLearner(session.LearnerMessage{Requests: many}, session.PeerVersion, func(p *peerv1.LearnerMessage) error {
+	err = SendLearner(session.LearnerMessage{Requests: many}, func(p *peerv1.LearnerMessage) error {
 		sizes++
 		m, bad := LearnerFrom(p)
 		all += len(m.Requests)

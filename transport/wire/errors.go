@@ -22,7 +22,7 @@ type mapping struct {
 
 // Mappings returns the table of errors. An error with two sentinels is matched from the top. ErrOutcomeUnknown is
 // first: the only harmful mistake is to forget that something may have happened.
-func Mappings() [21]mapping {
+func Mappings() [20]mapping {
 	return [...]mapping{
 		{session.ErrOutcomeUnknown, codes.Unavailable, holdfastv1.Reason_REASON_OUTCOME_UNKNOWN},
 		{session.ErrExpired, codes.NotFound, holdfastv1.Reason_REASON_SESSION_EXPIRED},
@@ -37,7 +37,6 @@ func Mappings() [21]mapping {
 		{session.ErrIDsUsedUp, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
 		{session.ErrLimit, codes.ResourceExhausted, holdfastv1.Reason_REASON_LIMIT},
 		{session.ErrInvalid, codes.InvalidArgument, holdfastv1.Reason_REASON_INVALID_ARGUMENT},
-		{session.ErrLevel, codes.FailedPrecondition, holdfastv1.Reason_REASON_FEATURE_LEVEL},
 		{session.ErrWrongCluster, codes.FailedPrecondition, holdfastv1.Reason_REASON_WRONG_CLUSTER},
 		{session.ErrUnauthenticated, codes.Unauthenticated, holdfastv1.Reason_REASON_UNAUTHENTICATED},
 		{session.ErrForbidden, codes.PermissionDenied, holdfastv1.Reason_REASON_PERMISSION_DENIED},
@@ -112,7 +111,6 @@ func domainText(err error) string {
 		leader  *session.NotLeaderError
 		limit   *session.LimitError
 		field   *session.FieldError
-		level   *session.LevelError
 		access  *session.AccessError
 		refused *session.DrainRefusedError
 		member  *session.MemberRefusedError
@@ -134,8 +132,6 @@ func domainText(err error) string {
 		return limit.Error()
 	case errors.As(err, &field):
 		return field.Error()
-	case errors.As(err, &level):
-		return level.Error()
 	default:
 		return plainText(err)
 	}
@@ -191,8 +187,6 @@ func Detail(err error) *holdfastv1.ErrorDetail {
 		}
 	case reason == holdfastv1.Reason_REASON_INVALID_ARGUMENT && errors.As(err, &field):
 		d.Field, d.Limit = field.Field, field.Limit
-	case reason == holdfastv1.Reason_REASON_FEATURE_LEVEL:
-		addLevel(d, err)
 	}
 	if access, ok := errors.AsType[*session.AccessError](err); ok {
 		d.Access = &holdfastv1.Access{
@@ -283,8 +277,6 @@ func typed(d *holdfastv1.ErrorDetail) error {
 		}
 	case reason == holdfastv1.Reason_REASON_INVALID_ARGUMENT:
 		return &session.FieldError{Field: d.GetField(), Limit: d.GetLimit()}
-	case reason == holdfastv1.Reason_REASON_FEATURE_LEVEL:
-		return levelFrom(d)
 	case reason == holdfastv1.Reason_REASON_DRAINING:
 		return &session.DrainingError{Try: tryFrom(d.GetTry())}
 	case reason == holdfastv1.Reason_REASON_DRAIN_REFUSED:

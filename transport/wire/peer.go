@@ -21,8 +21,7 @@ const maxClusterID = 255
 func HelloProto(clusterID string, h session.Hello) *peerv1.LearnerMessage {
 	return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Hello{Hello: &peerv1.Hello{
 		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream,
-		Directory:  h.Directory,
-		LogVersion: h.LogVersion, PeerVersion: h.PeerVersion, FeatureLevel: h.FeatureLevel,
+		Directory: h.Directory, PeerVersion: session.PeerVersion,
 	}}}
 }
 
@@ -40,10 +39,21 @@ func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 		return "", session.Hello{},
 			&session.FieldError{Field: "hello.cluster_id", Limit: fmt.Sprintf("1 to %d bytes", maxClusterID)}
 	}
+	if err := peerVersion("hello.peer_version", h.GetPeerVersion()); err != nil {
+		return "", session.Hello{}, err
+	}
 	return h.GetClusterId(), session.Hello{
 		Node: node, Directory: h.GetDirectory(), Incarnation: h.GetIncarnation(), Stream: h.GetStream(),
-		LogVersion: h.GetLogVersion(), PeerVersion: h.GetPeerVersion(), FeatureLevel: h.GetFeatureLevel(),
 	}, nil
+}
+
+// peerVersion refuses a node that speaks another format of messages than this one.
+func peerVersion(field string, version uint32) error {
+	if version == session.PeerVersion {
+		return nil
+	}
+	return &session.FieldError{Field: field, Limit: fmt.Sprintf("%d, which this node speaks, and not %d: run one release "+
+		"on all nodes", session.PeerVersion, version)}
 }
 
 // LearnerProto returns an answer of a learner, see [SendLearner].
@@ -81,12 +91,6 @@ func LearnerFrom(m *peerv1.LearnerMessage) (session.LearnerMessage, error) {
 			return session.LearnerMessage{}, Within("answer", err)
 		}
 		return session.LearnerMessage{Answer: a}, nil
-	case *peerv1.LearnerMessage_Request:
-		r, err := requestFrom(m.Request)
-		if err != nil {
-			return session.LearnerMessage{}, Within("request", err)
-		}
-		return session.LearnerMessage{Requests: []session.Request{*r}}, nil
 	case *peerv1.LearnerMessage_Requests:
 		all, err := requestsFrom(m.Requests)
 		return session.LearnerMessage{Requests: all}, err
@@ -102,11 +106,9 @@ func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	process := vouches // a node of an earlier release says no more
-	if p.GetProcessAge() != nil {
-		if process, err = DurationFrom("process_age", p.GetProcessAge(), NotNegative); err != nil {
-			return nil, err
-		}
+	process, err := DurationFrom("process_age", p.GetProcessAge(), NotNegative)
+	if err != nil {
+		return nil, err
 	}
 	credit, err := DurationFrom("credit", p.GetCredit(), NotNegative)
 	if err != nil {
@@ -261,8 +263,7 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 	switch {
 	case m.Welcome != nil:
 		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{
-			Term: m.Welcome.Term, Leader: uint32(m.Welcome.Leader), PeerVersion: m.Welcome.PeerVersion,
-			FeatureLevel: m.Welcome.FeatureLevel,
+			Term: m.Welcome.Term, Leader: uint32(m.Welcome.Leader), PeerVersion: session.PeerVersion,
 		}}}, nil
 	case m.Heartbeat != nil:
 		h := &peerv1.Heartbeat{
@@ -296,10 +297,10 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 	switch m := m.GetMessage().(type) {
 	case *peerv1.LeaderMessage_Welcome:
 		leader, err := NodeFrom("welcome.leader", m.Welcome.GetLeader())
-		return session.LeaderMessage{Welcome: &session.Welcome{
-			Term: m.Welcome.GetTerm(), Leader: leader, PeerVersion: m.Welcome.GetPeerVersion(),
-			FeatureLevel: m.Welcome.GetFeatureLevel(),
-		}}, err
+		if err == nil {
+			err = peerVersion("welcome.peer_version", m.Welcome.GetPeerVersion())
+		}
+		return session.LeaderMessage{Welcome: &session.Welcome{Term: m.Welcome.GetTerm(), Leader: leader}}, err
 	case *peerv1.LeaderMessage_Heartbeat:
 		h := m.Heartbeat
 		notTaken, err := idsFrom("heartbeat.not_taken", h.GetNotTaken(), math.MaxInt)
@@ -334,12 +335,6 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 			FullDisks:  full,
 			Traced:     tracedFrom(h.GetTraced()),
 		}}, err
-	case *peerv1.LeaderMessage_Reply:
-		r, err := ReplyFrom(m.Reply)
-		if err != nil {
-			return session.LeaderMessage{}, Within("reply", err)
-		}
-		return session.LeaderMessage{Replies: []session.Reply{*r}}, nil
 	case *peerv1.LeaderMessage_Replies:
 		all, err := repliesFrom(m.Replies)
 		return session.LeaderMessage{Replies: all}, err

@@ -13,20 +13,18 @@ import (
 func StateProto(s session.NodeState) *holdfastv1.NodeState {
 	return &holdfastv1.NodeState{
 		Node: uint32(s.Node), Mode: ModeProto(s.Mode), Index: s.Index, MaxBatch: session.MaxBatch,
-		FeatureLevel: s.FeatureLevel, ComingLevel: s.ComingLevel, Draining: s.Draining,
+		Draining: s.Draining,
 	}
 }
 
-// StateFrom returns the state in p. It is the zero value if p comes from a node of an earlier version, which tells no
-// state.
+// StateFrom returns the state in p. It is the zero value if p is none.
 func StateFrom(p *holdfastv1.NodeState) session.NodeState {
 	n, err := NodeFrom("state.node", p.GetNode())
 	if err != nil {
 		return session.NodeState{}
 	}
 	return session.NodeState{
-		Node: n, Mode: ModeFrom(p.GetMode()), Index: p.GetIndex(), FeatureLevel: p.GetFeatureLevel(),
-		ComingLevel: p.GetComingLevel(), Draining: p.GetDraining(),
+		Node: n, Mode: ModeFrom(p.GetMode()), Index: p.GetIndex(), Draining: p.GetDraining(),
 	}
 }
 

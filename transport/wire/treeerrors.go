@@ -43,8 +43,6 @@ func classifyTree(err error) (codes.Code, holdfastv1.Reason, bool) {
 	switch {
 	case errors.Is(err, session.ErrLocalSession):
 		return codes.FailedPrecondition, holdfastv1.Reason_REASON_LOCAL_SESSION, true
-	case errors.Is(err, session.ErrNoTree):
-		return codes.Unimplemented, holdfastv1.Reason_REASON_UNIMPLEMENTED, true
 	case errors.Is(err, session.ErrNoInstance):
 		return codes.FailedPrecondition, holdfastv1.Reason_REASON_NO_INSTANCE, true
 	}
@@ -62,7 +60,7 @@ func treeText(err error) string {
 	if window, ok := errors.AsType[*tree.WindowError](err); ok {
 		return window.Error()
 	}
-	for _, known := range []error{session.ErrLocalSession, session.ErrNoTree, session.ErrNoInstance} {
+	for _, known := range []error{session.ErrLocalSession, session.ErrNoInstance} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -111,8 +109,6 @@ func typedTree(d *holdfastv1.ErrorDetail) error {
 		return &tree.WindowError{Limit: d.GetLimit()}
 	case holdfastv1.Reason_REASON_LOCAL_SESSION:
 		return session.ErrLocalSession
-	case holdfastv1.Reason_REASON_UNIMPLEMENTED:
-		return session.ErrNoTree
 	case holdfastv1.Reason_REASON_NO_INSTANCE:
 		return session.ErrNoInstance
 	}

@@ -41,7 +41,6 @@ func TestTreeErrorsRoundTrip(t *testing.T) {
 		{&tree.GapError{Expected: 1<<64 - 1}, codes.FailedPrecondition, holdfastv1.Reason_REASON_GAP},
 		{&tree.WindowError{Limit: "256 results"}, codes.ResourceExhausted, holdfastv1.Reason_REASON_WINDOW},
 		{session.ErrLocalSession, codes.FailedPrecondition, holdfastv1.Reason_REASON_LOCAL_SESSION},
-		{session.ErrNoTree, codes.Unimplemented, holdfastv1.Reason_REASON_UNIMPLEMENTED},
 		{session.ErrNoInstance, codes.FailedPrecondition, holdfastv1.Reason_REASON_NO_INSTANCE},
 	} {
 		wrapped := fmt.Errorf("create a node: %w", one.err)

@@ -22,7 +22,7 @@ func (in Received) happen(c *Core) {
 	if !c.knows(in.Conn) {
 		return
 	}
-	in.Conn.heard, in.Conn.spoke = true, c.now
+	in.Conn.heard = true
 	in.Conn.window.Heard(c.now)
 	c.heardOf(in.Conn, in.Message.GetState())
 	several, ok := in.Message.GetMessage().(*holdfastv1.ServerMessage_Answers)

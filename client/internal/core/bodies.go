@@ -89,7 +89,7 @@ func (b *openBody) message(l *ledger, seq uint64) *holdfastv1.ClientMessage {
 // It names the newest attachment that this client has been told of (M1).
 func (b *resumeBody) message(l *ledger, seq uint64) *holdfastv1.ClientMessage {
 	l.attempts++
-	b.local, b.h.unheard = b.h.token.Local, true
+	b.local = b.h.token.Local
 	m := &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Resume{Resume: &holdfastv1.Resume{
 		Seq: seq, Token: wire.TokenProto(b.h.token), Instance: l.cfg.Instance, Attempt: l.attempts,
 		SeenIndex: l.demand(),

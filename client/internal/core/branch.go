@@ -156,16 +156,11 @@ func (q *requests) tendBranch(h *Session) bool {
 	case len(b.reads) == 0 && b.queue.Unanswered() == 0:
 		delete(q.forest.paused, h)
 		return true
-	case !q.knowsTree(c):
-		return false
-	case q.barren(c):
-		q.refuseAll(h, session.ErrNoTree)
-		return true
 	}
 	return q.sendBranch(h, c)
 }
 
-// sendBranch is tendBranch on a connection whose node has the tree.
+// sendBranch is tendBranch on a connection that is up.
 func (q *requests) sendBranch(h *Session, c *Conn) bool {
 	b := h.branch
 	for {

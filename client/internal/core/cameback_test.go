@@ -88,7 +88,7 @@ func (w *wayBack) connects(since tree.Stamp) {
 }
 
 func (w *wayBack) says(m *holdfastv1.ServerMessage) {
-	m.State = wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 5, FeatureLevel: 1})
+	m.State = wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 5})
 	w.turn(Received{w.conn, m})
 }
 

@@ -14,11 +14,10 @@ type Conn struct {
 	route.Target
 	window *window.Window
 
-	up       bool      // the stream is open
-	heard    bool      // its node has said something
-	spoke    time.Time // when its node said something last
-	batch    int       // how many sessions the node resumes with one message; 0 for a node of a former release
-	alone    bool      // its node does not take what resumes several sessions
+	up       bool // the stream is open
+	heard    bool // its node has said something
+	batch    int  // how many sessions the node resumes with one message; 0 until the node has told
+	alone    bool // its node does not take what resumes several sessions
 	dialled  time.Time
 	deadline time.Time // of a connection that is tried: to be up, then to have served something
 	// state is what the node said of itself last. It is zero before, and its Mode also of a node that never says.

@@ -38,8 +38,6 @@ type forest struct {
 	// unacked are sessions with results that the cluster does not know to have arrived.
 	unacked map[*Session]struct{}
 	watches watches
-	// asksAt is when a node is asked again whether the cluster has a tree by now; zero for never.
-	asksAt time.Time
 }
 
 // TreeCall is a caller that waits for a read or a write of the tree. It is answered once.
@@ -134,8 +132,6 @@ func (c *Core) obstacle(cause, told error) error {
 	switch {
 	case told != nil:
 		return told
-	case c.trouble.Last() == nil && c.cur != nil && c.barren(c.cur):
-		return session.ErrNoTree
 	default:
 		return c.stood(cause)
 	}
@@ -191,12 +187,11 @@ func (f *forest) needsLeader() bool {
 	return len(f.watches.all) > 0 || len(f.busy) > 0 || len(f.paused) > 0
 }
 
-// wakesAt returns when a session may send something, or a node is asked for the tree; zero for never.
+// wakesAt returns when a session may send something; zero for never.
 func (f *forest) wakesAt() (at time.Time) {
 	if f == nil {
 		return at
 	}
-	at = f.asksAt
 	for _, one := range f.paused {
 		at = route.Earliest(at, one)
 	}
@@ -206,7 +201,6 @@ func (f *forest) wakesAt() (at time.Time) {
 // tend sends what can be sent now.
 func (c *Core) tend() {
 	f := c.forest
-	f.asksAt = time.Time{}
 	c.tendWatches() // first: what they are owed holds up reads
 	for h, at := range f.paused {
 		if !c.now.Before(at) {
@@ -220,42 +214,6 @@ func (c *Core) tend() {
 		}
 	}
 	c.tendReads()
-}
-
-// barren reports whether the node of c says that the cluster has no tree (W8). The level never falls, so the node is
-// merely behind if the client has been told a stamp of the tree. A node that hears of no leader does not know. Such
-// nodes are asked, and refuse what they cannot do.
-func (q *requests) barren(c *Conn) bool {
-	knows := c.state.Mode != session.ModeNoLeader && c.state.Mode != session.ModeReadOnly
-	return c.heard && c.state.FeatureLevel == 0 && knows && q.effects.Stamp == 0
-}
-
-const (
-	// barrenFor is how long the word of a node counts that the cluster has no tree.
-	barrenFor = 500 * time.Millisecond
-	// budsFor is how long it counts if the node says as well that the cluster gets a tree soon.
-	budsFor = 50 * time.Millisecond
-)
-
-// knowsTree reports whether the node of c has said lately whether the cluster has a tree. Otherwise it asks the node,
-// and what is to be sent to the tree waits: also while the cluster gets a tree soon, until the callers give up (W8).
-func (q *requests) knowsTree(c *Conn) bool {
-	buds := q.barren(c) && c.state.ComingLevel > 0
-	counts := barrenFor
-	if buds {
-		counts = budsFor
-	}
-	if asks := c.spoke.Add(counts); buds && q.now.Before(asks) {
-		q.forest.asksAt = route.Earliest(q.forest.asksAt, asks)
-		return false
-	}
-	if c.heard && (!q.barren(c) || q.now.Sub(c.spoke) < counts) {
-		return true
-	}
-	if !c.window.Asked() {
-		q.askAlive(c)
-	}
-	return false
 }
 
 // beside sends b on c at once.

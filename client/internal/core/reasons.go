@@ -82,8 +82,10 @@ func dead(err error) bool {
 		errors.Is(err, session.ErrMoved) || errors.Is(err, session.ErrInvalid)
 }
 
-// holder returns who has the session by the word of a refusal, nil when that does not tell.
-func holder(err error) *session.MovedError {
-	now, _ := errors.AsType[*session.MovedError](err)
-	return now
+// holder returns who has the session by the word of a refusal, 0 when that does not tell.
+func holder(err error) uint64 {
+	if now, ok := errors.AsType[*session.MovedError](err); ok {
+		return now.Instance
+	}
+	return 0
 }

@@ -43,7 +43,6 @@ func (a *answers) attach(h *Session, c *Conn, r *window.Request, g session.Grant
 	if h.resuming == r {
 		h.resuming = nil
 	}
-	h.unheard = h.resuming != nil // the cluster refuses an older resume (M1)
 	if first {
 		h.timeout = g.Session.Timeout
 	}
@@ -169,33 +168,29 @@ func (a *answers) takeOver(c *Conn, r *window.Request, h *Session, err error) bo
 // movedAll handles the news that sessions were resumed through other connections.
 func (a *answers) movedAll(c *Conn, m *holdfastv1.Moved) {
 	for i, id := range m.GetIds() {
-		var now *session.MovedError
-		if by := m.GetInstances(); i < len(by) && by[i] != 0 {
-			now = &session.MovedError{Instance: by[i]}
+		by := uint64(0)
+		if all := m.GetInstances(); i < len(all) {
+			by = all[i]
 		}
 		if h := a.sessions[session.ID(id)]; h != nil {
-			a.moved(h, c, now)
+			a.moved(h, c, by)
 		}
 	}
 }
 
-// moved handles the news that c does not serve h any more, because the instance in now has resumed it.
+// moved handles the news that c does not serve h any more, because the instance by has resumed it.
 //
 //   - This client's instance: one of its own resumes took effect late. It resumes again.
 //   - Another instance: that process has taken the session over. The session ends here.
 //   - Instance 0: nobody has resumed it. The client does, once; when the node says so again and has taken no touch
 //     meanwhile, the client believes it.
-//   - No instance, from a node of a former release: the client resumes once if the outcome of one of its resumes is
-//     unknown. Otherwise the session ends here, because the log of that release would let the client take back what
-//     was handed over.
-func (a *answers) moved(h *Session, c *Conn, now *session.MovedError) {
+func (a *answers) moved(h *Session, c *Conn, by uint64) {
 	if h.on != c {
 		return
 	}
 	h.on = nil
-	own := now != nil && now.Instance == a.cfg.Instance
-	taken := now != nil && now.Instance != 0 || now == nil && !h.unheard
-	if !own && (taken || h.doubted) {
+	own := by == a.cfg.Instance
+	if !own && (by != 0 || h.doubted) {
 		a.end(h, session.ErrMoved)
 		return
 	}

@@ -48,7 +48,7 @@ func (b *resumesBody) message(l *ledger, seq uint64) *holdfastv1.ClientMessage {
 		}
 		h := of.h
 		l.attempts++
-		of.local, h.unheard = false, true
+		of.local = false
 		m.Ids = append(m.Ids, uint64(h.id))
 		m.Credentials = append(m.Credentials, h.token.Credential[:]...)
 		m.Attachments = append(m.Attachments, h.token.Attachment)

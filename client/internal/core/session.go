@@ -41,8 +41,6 @@ type attachment struct {
 	on       *Conn
 	since    uint64
 	resuming *window.Request
-	// unheard: a resume was sent since, whose outcome is not known. See answers.moved.
-	unheard bool
 	// contested counts the refusals of a caller who takes the session over. See answers.takeOver.
 	contested int
 	// doubted: the session was resumed because a node said that it had moved, and not who has it. See answers.moved.

@@ -90,16 +90,11 @@ func (q *requests) tendReads() {
 	if c == nil || !c.up || len(f.reads) == 0 && !f.watches.waits(c) {
 		return
 	}
-	if !q.knowsTree(c) {
-		return
-	}
 	for len(f.reads) > 0 && c.window.OutBeside() < maxReads && !f.watches.behind(c) {
 		r := f.reads[0]
 		f.reads = slices.Delete(f.reads, 0, 1)
 		switch {
 		case r.call.settled:
-		case q.barren(c):
-			q.done(r.call, Done{Err: session.ErrNoTree})
 		default:
 			q.beside(c, r)
 		}

@@ -157,9 +157,6 @@ func (w *walk) tell(c *Conn) Input {
 			Node: 1, Index: uint64(w.random.IntN(20)), Mode: session.Mode(w.random.IntN(4)),
 		})
 		m.State.MaxBatch = uint32(w.random.IntN(walkBatch + 1))
-		if m.State.FeatureLevel = 1; w.chance(8) {
-			m.State.FeatureLevel, m.State.ComingLevel = 0, uint32(w.random.IntN(2))
-		}
 	}
 	return Received{c, m}
 }

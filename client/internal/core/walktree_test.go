@@ -151,7 +151,7 @@ func (w *walk) treeNews(r *window.Request) *holdfastv1.ServerMessage {
 func (w *walk) treeRefusal() error {
 	all := []error{
 		&tree.GapError{Expected: 1 + w.random.Uint64N(8)}, &tree.WindowError{Limit: "256"}, session.ErrOutcomeUnknown,
-		session.ErrNoInstance, session.ErrLocalSession, session.ErrNoTree, &tree.RefusedError{Code: tree.NoNode},
+		session.ErrNoInstance, session.ErrLocalSession, &tree.RefusedError{Code: tree.NoNode},
 		&tree.WriteError{Refused: &tree.RefusedError{Code: tree.NodeExists}, Stamp: w.stamp()},
 		&session.LimitError{Name: "unanswered_writes", RetryAfter: session.BusyRetryAfter},
 		&session.LimitError{Name: "watches_per_connection"},

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"holdfast/session"
 	"holdfast/tree"
 )
 
@@ -229,17 +228,11 @@ func (w *watches) moveTo(c *Conn) {
 // tendWatches asks the present node for the watches that it does not have.
 func (q *requests) tendWatches() {
 	w, c := &q.forest.watches, q.cur
-	if len(w.all) == 0 || c == nil || !c.up || !w.waits(c) || !q.knowsTree(c) {
+	if len(w.all) == 0 || c == nil || !c.up || !w.waits(c) {
 		return
 	}
 	if w.on != c {
 		w.moveTo(c)
-	}
-	if q.barren(c) {
-		for _, e := range w.queue {
-			q.endWatches(e, session.ErrNoTree)
-		}
-		w.queue = nil
 	}
 	for b := w.next(); b != nil; b = w.next() {
 		q.beside(c, b)

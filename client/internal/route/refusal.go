@@ -66,7 +66,7 @@ func Judge(err error) verdict {
 }
 
 // passes reports whether err is a limit that passes by itself: the node names a retry time, or it is a limit of
-// requests under way, for which a node of a former release names none. Other limits bound what a client holds or sends.
+// requests under way. Other limits bound what a client holds or sends.
 func passes(err error) bool {
 	limit, ok := errors.AsType[*session.LimitError](err)
 	return ok && (limit.RetryAfter > 0 || strings.HasPrefix(limit.Name, "requests_"))

@@ -115,8 +115,8 @@ func (r *reading[T]) once(ctx context.Context, cc *grpc.ClientConn) answer[T] {
 	return a
 }
 
-// notOlder refuses an answer that shows an older state than demanded, whatever made the node give it (N4). An answer
-// without a state is from a release that knows nothing of N4: all its reads are linearizable.
+// notOlder refuses an answer that shows an older state than demanded, whatever made the node give it (N4). An
+// answer without a state is of no node's state.
 func notOlder(state session.NodeState, demanded uint64) error {
 	if state.Node == 0 || state.Index >= demanded {
 		return nil

@@ -40,7 +40,7 @@ func (q *Queue) Answered(number uint64, a Answer) []Told {
 //   - [tree.GapError]: it goes back to the number that the node names (X8).
 //   - [tree.WindowError], [session.ErrLimit], and what else passes: it waits, as long as the node says, and goes on
 //     with the write. Each write carries the newest acknowledgement, which makes room (X3).
-//   - [session.ErrInvalid], [session.ErrNoTree] and the like, which do not pass: a void takes the write's
+//   - [session.ErrInvalid] and the like, which do not pass: a void takes the write's
 //     number, and the write's caller hears why.
 //
 // The error is [ErrResume] if there is nothing to go back to, or if the node does not know whether the number is taken
@@ -87,7 +87,7 @@ func (q *Queue) Refused(number uint64, err error, now time.Time) error {
 
 // passes reports whether a refused write may be taken later.
 func passes(err error) bool {
-	for _, final := range []error{session.ErrInvalid, session.ErrNoTree, session.ErrLocalSession} {
+	for _, final := range []error{session.ErrInvalid, session.ErrLocalSession} {
 		if errors.Is(err, final) {
 			return false
 		}

@@ -155,7 +155,7 @@ type GetStatusResponse struct {
 	MaxStateBytes uint64 `protobuf:"varint,19,opt,name=max_state_bytes,json=maxStateBytes,proto3" json:"max_state_bytes,omitempty"`
 	// A problem that a person should look into although the node serves; empty when there is none.
 	Warning string `protobuf:"bytes,20,opt,name=warning,proto3" json:"warning,omitempty"`
-	// What the whole cluster can do: 0 sessions, 1 the tree too, 2 acts of operators too.
+	// The feature level of the cluster.
 	FeatureLevel uint32 `protobuf:"varint,21,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
 	// Entries of the tree, and the ephemeral ones among them.
 	TreeEntries    uint64 `protobuf:"varint,22,opt,name=tree_entries,json=treeEntries,proto3" json:"tree_entries,omitempty"`
@@ -164,13 +164,6 @@ type GetStatusResponse struct {
 	TreeBytes uint64 `protobuf:"varint,24,opt,name=tree_bytes,json=treeBytes,proto3" json:"tree_bytes,omitempty"`
 	// Watches of the connections of this node.
 	Watches uint64 `protobuf:"varint,25,opt,name=watches,proto3" json:"watches,omitempty"`
-	// The newest feature level that this node's release can have.
-	FeatureLevelOffered uint32 `protobuf:"varint,40,opt,name=feature_level_offered,json=featureLevelOffered,proto3" json:"feature_level_offered,omitempty"`
-	// What each member offers, as the leader knows it. Empty from other nodes.
-	Offers []*FeatureLevelOffer `protobuf:"bytes,41,rep,name=offers,proto3" json:"offers,omitempty"`
-	// Why the cluster's feature level is not feature_level_offered, one reason a text. Empty from nodes that do not lead,
-	// and when nothing holds it back.
-	UpgradeHeldBackBy []string `protobuf:"bytes,42,rep,name=upgrade_held_back_by,json=upgradeHeldBackBy,proto3" json:"upgrade_held_back_by,omitempty"`
 	// Set while the node is being drained.
 	Drain *DrainStatus `protobuf:"bytes,50,opt,name=drain,proto3" json:"drain,omitempty"`
 	// Nothing expires, as far as the node knows (Y3); absent while the cluster is not frozen.
@@ -387,27 +380,6 @@ func (x *GetStatusResponse) GetWatches() uint64 {
 	return 0
 }
 
-func (x *GetStatusResponse) GetFeatureLevelOffered() uint32 {
-	if x != nil {
-		return x.FeatureLevelOffered
-	}
-	return 0
-}
-
-func (x *GetStatusResponse) GetOffers() []*FeatureLevelOffer {
-	if x != nil {
-		return x.Offers
-	}
-	return nil
-}
-
-func (x *GetStatusResponse) GetUpgradeHeldBackBy() []string {
-	if x != nil {
-		return x.UpgradeHeldBackBy
-	}
-	return nil
-}
-
 func (x *GetStatusResponse) GetDrain() *DrainStatus {
 	if x != nil {
 		return x.Drain
@@ -517,159 +489,6 @@ func (x *Turnover) GetTreeWrites() uint64 {
 	return 0
 }
 
-type FeatureLevelOffer struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Node number.
-	Node uint32 `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
-	// The newest feature level that the member can have; 0 while it is not connected.
-	Level uint32 `protobuf:"varint,2,opt,name=level,proto3" json:"level,omitempty"`
-	// The member has a stream to the leader.
-	Connected     bool `protobuf:"varint,3,opt,name=connected,proto3" json:"connected,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FeatureLevelOffer) Reset() {
-	*x = FeatureLevelOffer{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FeatureLevelOffer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FeatureLevelOffer) ProtoMessage() {}
-
-func (x *FeatureLevelOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FeatureLevelOffer.ProtoReflect.Descriptor instead.
-func (*FeatureLevelOffer) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *FeatureLevelOffer) GetNode() uint32 {
-	if x != nil {
-		return x.Node
-	}
-	return 0
-}
-
-func (x *FeatureLevelOffer) GetLevel() uint32 {
-	if x != nil {
-		return x.Level
-	}
-	return 0
-}
-
-func (x *FeatureLevelOffer) GetConnected() bool {
-	if x != nil {
-		return x.Connected
-	}
-	return false
-}
-
-type RaiseFeatureLevelRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The level that the cluster is to have: 1 with the tree.
-	Level         uint32 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RaiseFeatureLevelRequest) Reset() {
-	*x = RaiseFeatureLevelRequest{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RaiseFeatureLevelRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RaiseFeatureLevelRequest) ProtoMessage() {}
-
-func (x *RaiseFeatureLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RaiseFeatureLevelRequest.ProtoReflect.Descriptor instead.
-func (*RaiseFeatureLevelRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *RaiseFeatureLevelRequest) GetLevel() uint32 {
-	if x != nil {
-		return x.Level
-	}
-	return 0
-}
-
-type RaiseFeatureLevelResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The level that the cluster has now: that of the request, or a higher one that it had before.
-	Level         uint32 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RaiseFeatureLevelResponse) Reset() {
-	*x = RaiseFeatureLevelResponse{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RaiseFeatureLevelResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RaiseFeatureLevelResponse) ProtoMessage() {}
-
-func (x *RaiseFeatureLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RaiseFeatureLevelResponse.ProtoReflect.Descriptor instead.
-func (*RaiseFeatureLevelResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *RaiseFeatureLevelResponse) GetLevel() uint32 {
-	if x != nil {
-		return x.Level
-	}
-	return 0
-}
-
 type ListMembersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only the node that leads answers, once it is certain that it led and that all it lists is committed (J5). Others
@@ -682,7 +501,7 @@ type ListMembersRequest struct {
 
 func (x *ListMembersRequest) Reset() {
 	*x = ListMembersRequest{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[6]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +513,7 @@ func (x *ListMembersRequest) String() string {
 func (*ListMembersRequest) ProtoMessage() {}
 
 func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[6]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +526,7 @@ func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListMembersRequest) GetFromLeader() bool {
@@ -726,7 +545,7 @@ type ListMembersResponse struct {
 
 func (x *ListMembersResponse) Reset() {
 	*x = ListMembersResponse{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[7]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +557,7 @@ func (x *ListMembersResponse) String() string {
 func (*ListMembersResponse) ProtoMessage() {}
 
 func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[7]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +570,7 @@ func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
 func (*ListMembersResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListMembersResponse) GetMembers() []*Member {
@@ -780,7 +599,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[8]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +611,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_v1_cluster_proto_msgTypes[8]
+	mi := &file_holdfast_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +624,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_holdfast_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Member) GetId() uint32 {
@@ -869,7 +688,7 @@ var File_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/admin.proto\x1a\x1choldfast/v1/connection.proto\x1a\x17holdfast/v1/drain.proto\x1a\x19holdfast/v1/members.proto\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\x8a\t\n" +
+	"\x10GetStatusRequest\"\xed\a\n" +
 	"\x11GetStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
 	"\n" +
@@ -899,10 +718,7 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x0ftree_ephemerals\x18\x17 \x01(\x04R\x0etreeEphemerals\x12\x1d\n" +
 	"\n" +
 	"tree_bytes\x18\x18 \x01(\x04R\ttreeBytes\x12\x18\n" +
-	"\awatches\x18\x19 \x01(\x04R\awatches\x122\n" +
-	"\x15feature_level_offered\x18( \x01(\rR\x13featureLevelOffered\x126\n" +
-	"\x06offers\x18) \x03(\v2\x1e.holdfast.v1.FeatureLevelOfferR\x06offers\x12/\n" +
-	"\x14upgrade_held_back_by\x18* \x03(\tR\x11upgradeHeldBackBy\x12.\n" +
+	"\awatches\x18\x19 \x01(\x04R\awatches\x12.\n" +
 	"\x05drain\x182 \x01(\v2\x18.holdfast.v1.DrainStatusR\x05drain\x121\n" +
 	"\bfreezing\x183 \x01(\v2\x15.holdfast.v1.FreezingR\bfreezing\x121\n" +
 	"\bturnover\x184 \x01(\v2\x15.holdfast.v1.TurnoverR\bturnover\"\xa1\x01\n" +
@@ -913,15 +729,7 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\bexpiries\x18\x04 \x01(\x04R\bexpiries\x12\x14\n" +
 	"\x05kills\x18\x05 \x01(\x04R\x05kills\x12\x1f\n" +
 	"\vtree_writes\x18\x06 \x01(\x04R\n" +
-	"treeWrites\"[\n" +
-	"\x11FeatureLevelOffer\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\rR\x04node\x12\x14\n" +
-	"\x05level\x18\x02 \x01(\rR\x05level\x12\x1c\n" +
-	"\tconnected\x18\x03 \x01(\bR\tconnected\"0\n" +
-	"\x18RaiseFeatureLevelRequest\x12\x14\n" +
-	"\x05level\x18\x01 \x01(\rR\x05level\"1\n" +
-	"\x19RaiseFeatureLevelResponse\x12\x14\n" +
-	"\x05level\x18\x01 \x01(\rR\x05level\"5\n" +
+	"treeWrites\"5\n" +
 	"\x12ListMembersRequest\x12\x1f\n" +
 	"\vfrom_leader\x18\x01 \x01(\bR\n" +
 	"fromLeader\"D\n" +
@@ -941,12 +749,11 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\vROLE_LEADER\x10\x01\x12\x11\n" +
 	"\rROLE_FOLLOWER\x10\x02\x12\x11\n" +
 	"\rROLE_OBSERVER\x10\x03\x12\x12\n" +
-	"\x0eROLE_CANDIDATE\x10\x042\x9a\b\n" +
+	"\x0eROLE_CANDIDATE\x10\x042\xb6\a\n" +
 	"\x0eClusterService\x12J\n" +
 	"\tGetStatus\x12\x1d.holdfast.v1.GetStatusRequest\x1a\x1e.holdfast.v1.GetStatusResponse\x12P\n" +
 	"\vListMembers\x12\x1f.holdfast.v1.ListMembersRequest\x1a .holdfast.v1.ListMembersResponse\x12\\\n" +
-	"\x0fListConnections\x12#.holdfast.v1.ListConnectionsRequest\x1a$.holdfast.v1.ListConnectionsResponse\x12b\n" +
-	"\x11RaiseFeatureLevel\x12%.holdfast.v1.RaiseFeatureLevelRequest\x1a&.holdfast.v1.RaiseFeatureLevelResponse\x12U\n" +
+	"\x0fListConnections\x12#.holdfast.v1.ListConnectionsRequest\x1a$.holdfast.v1.ListConnectionsResponse\x12U\n" +
 	"\fTakeSnapshot\x12 .holdfast.v1.TakeSnapshotRequest\x1a!.holdfast.v1.TakeSnapshotResponse0\x01\x12J\n" +
 	"\tDrainNode\x12\x1d.holdfast.v1.DrainNodeRequest\x1a\x1e.holdfast.v1.DrainNodeResponse\x12P\n" +
 	"\vUndrainNode\x12\x1f.holdfast.v1.UndrainNodeRequest\x1a .holdfast.v1.UndrainNodeResponse\x12J\n" +
@@ -969,77 +776,71 @@ func file_holdfast_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_holdfast_v1_cluster_proto_goTypes = []any{
 	(Role)(0),                          // 0: holdfast.v1.Role
 	(*GetStatusRequest)(nil),           // 1: holdfast.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),          // 2: holdfast.v1.GetStatusResponse
 	(*Turnover)(nil),                   // 3: holdfast.v1.Turnover
-	(*FeatureLevelOffer)(nil),          // 4: holdfast.v1.FeatureLevelOffer
-	(*RaiseFeatureLevelRequest)(nil),   // 5: holdfast.v1.RaiseFeatureLevelRequest
-	(*RaiseFeatureLevelResponse)(nil),  // 6: holdfast.v1.RaiseFeatureLevelResponse
-	(*ListMembersRequest)(nil),         // 7: holdfast.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),        // 8: holdfast.v1.ListMembersResponse
-	(*Member)(nil),                     // 9: holdfast.v1.Member
-	(Mode)(0),                          // 10: holdfast.v1.Mode
-	(*DrainStatus)(nil),                // 11: holdfast.v1.DrainStatus
-	(*Freezing)(nil),                   // 12: holdfast.v1.Freezing
-	(*ListConnectionsRequest)(nil),     // 13: holdfast.v1.ListConnectionsRequest
-	(*TakeSnapshotRequest)(nil),        // 14: holdfast.v1.TakeSnapshotRequest
-	(*DrainNodeRequest)(nil),           // 15: holdfast.v1.DrainNodeRequest
-	(*UndrainNodeRequest)(nil),         // 16: holdfast.v1.UndrainNodeRequest
-	(*AddMemberRequest)(nil),           // 17: holdfast.v1.AddMemberRequest
-	(*PromoteMemberRequest)(nil),       // 18: holdfast.v1.PromoteMemberRequest
-	(*DemoteMemberRequest)(nil),        // 19: holdfast.v1.DemoteMemberRequest
-	(*RemoveMemberRequest)(nil),        // 20: holdfast.v1.RemoveMemberRequest
-	(*TransferLeadershipRequest)(nil),  // 21: holdfast.v1.TransferLeadershipRequest
-	(*ListConnectionsResponse)(nil),    // 22: holdfast.v1.ListConnectionsResponse
-	(*TakeSnapshotResponse)(nil),       // 23: holdfast.v1.TakeSnapshotResponse
-	(*DrainNodeResponse)(nil),          // 24: holdfast.v1.DrainNodeResponse
-	(*UndrainNodeResponse)(nil),        // 25: holdfast.v1.UndrainNodeResponse
-	(*AddMemberResponse)(nil),          // 26: holdfast.v1.AddMemberResponse
-	(*PromoteMemberResponse)(nil),      // 27: holdfast.v1.PromoteMemberResponse
-	(*DemoteMemberResponse)(nil),       // 28: holdfast.v1.DemoteMemberResponse
-	(*RemoveMemberResponse)(nil),       // 29: holdfast.v1.RemoveMemberResponse
-	(*TransferLeadershipResponse)(nil), // 30: holdfast.v1.TransferLeadershipResponse
+	(*ListMembersRequest)(nil),         // 4: holdfast.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),        // 5: holdfast.v1.ListMembersResponse
+	(*Member)(nil),                     // 6: holdfast.v1.Member
+	(Mode)(0),                          // 7: holdfast.v1.Mode
+	(*DrainStatus)(nil),                // 8: holdfast.v1.DrainStatus
+	(*Freezing)(nil),                   // 9: holdfast.v1.Freezing
+	(*ListConnectionsRequest)(nil),     // 10: holdfast.v1.ListConnectionsRequest
+	(*TakeSnapshotRequest)(nil),        // 11: holdfast.v1.TakeSnapshotRequest
+	(*DrainNodeRequest)(nil),           // 12: holdfast.v1.DrainNodeRequest
+	(*UndrainNodeRequest)(nil),         // 13: holdfast.v1.UndrainNodeRequest
+	(*AddMemberRequest)(nil),           // 14: holdfast.v1.AddMemberRequest
+	(*PromoteMemberRequest)(nil),       // 15: holdfast.v1.PromoteMemberRequest
+	(*DemoteMemberRequest)(nil),        // 16: holdfast.v1.DemoteMemberRequest
+	(*RemoveMemberRequest)(nil),        // 17: holdfast.v1.RemoveMemberRequest
+	(*TransferLeadershipRequest)(nil),  // 18: holdfast.v1.TransferLeadershipRequest
+	(*ListConnectionsResponse)(nil),    // 19: holdfast.v1.ListConnectionsResponse
+	(*TakeSnapshotResponse)(nil),       // 20: holdfast.v1.TakeSnapshotResponse
+	(*DrainNodeResponse)(nil),          // 21: holdfast.v1.DrainNodeResponse
+	(*UndrainNodeResponse)(nil),        // 22: holdfast.v1.UndrainNodeResponse
+	(*AddMemberResponse)(nil),          // 23: holdfast.v1.AddMemberResponse
+	(*PromoteMemberResponse)(nil),      // 24: holdfast.v1.PromoteMemberResponse
+	(*DemoteMemberResponse)(nil),       // 25: holdfast.v1.DemoteMemberResponse
+	(*RemoveMemberResponse)(nil),       // 26: holdfast.v1.RemoveMemberResponse
+	(*TransferLeadershipResponse)(nil), // 27: holdfast.v1.TransferLeadershipResponse
 }
 var file_holdfast_v1_cluster_proto_depIdxs = []int32{
 	0,  // 0: holdfast.v1.GetStatusResponse.role:type_name -> holdfast.v1.Role
-	10, // 1: holdfast.v1.GetStatusResponse.mode:type_name -> holdfast.v1.Mode
-	4,  // 2: holdfast.v1.GetStatusResponse.offers:type_name -> holdfast.v1.FeatureLevelOffer
-	11, // 3: holdfast.v1.GetStatusResponse.drain:type_name -> holdfast.v1.DrainStatus
-	12, // 4: holdfast.v1.GetStatusResponse.freezing:type_name -> holdfast.v1.Freezing
-	3,  // 5: holdfast.v1.GetStatusResponse.turnover:type_name -> holdfast.v1.Turnover
-	9,  // 6: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
-	1,  // 7: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
-	7,  // 8: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
-	13, // 9: holdfast.v1.ClusterService.ListConnections:input_type -> holdfast.v1.ListConnectionsRequest
-	5,  // 10: holdfast.v1.ClusterService.RaiseFeatureLevel:input_type -> holdfast.v1.RaiseFeatureLevelRequest
-	14, // 11: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
-	15, // 12: holdfast.v1.ClusterService.DrainNode:input_type -> holdfast.v1.DrainNodeRequest
-	16, // 13: holdfast.v1.ClusterService.UndrainNode:input_type -> holdfast.v1.UndrainNodeRequest
-	17, // 14: holdfast.v1.ClusterService.AddMember:input_type -> holdfast.v1.AddMemberRequest
-	18, // 15: holdfast.v1.ClusterService.PromoteMember:input_type -> holdfast.v1.PromoteMemberRequest
-	19, // 16: holdfast.v1.ClusterService.DemoteMember:input_type -> holdfast.v1.DemoteMemberRequest
-	20, // 17: holdfast.v1.ClusterService.RemoveMember:input_type -> holdfast.v1.RemoveMemberRequest
-	21, // 18: holdfast.v1.ClusterService.TransferLeadership:input_type -> holdfast.v1.TransferLeadershipRequest
-	2,  // 19: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
-	8,  // 20: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
-	22, // 21: holdfast.v1.ClusterService.ListConnections:output_type -> holdfast.v1.ListConnectionsResponse
-	6,  // 22: holdfast.v1.ClusterService.RaiseFeatureLevel:output_type -> holdfast.v1.RaiseFeatureLevelResponse
-	23, // 23: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
-	24, // 24: holdfast.v1.ClusterService.DrainNode:output_type -> holdfast.v1.DrainNodeResponse
-	25, // 25: holdfast.v1.ClusterService.UndrainNode:output_type -> holdfast.v1.UndrainNodeResponse
-	26, // 26: holdfast.v1.ClusterService.AddMember:output_type -> holdfast.v1.AddMemberResponse
-	27, // 27: holdfast.v1.ClusterService.PromoteMember:output_type -> holdfast.v1.PromoteMemberResponse
-	28, // 28: holdfast.v1.ClusterService.DemoteMember:output_type -> holdfast.v1.DemoteMemberResponse
-	29, // 29: holdfast.v1.ClusterService.RemoveMember:output_type -> holdfast.v1.RemoveMemberResponse
-	30, // 30: holdfast.v1.ClusterService.TransferLeadership:output_type -> holdfast.v1.TransferLeadershipResponse
-	19, // [19:31] is the sub-list for method output_type
-	7,  // [7:19] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	7,  // 1: holdfast.v1.GetStatusResponse.mode:type_name -> holdfast.v1.Mode
+	8,  // 2: holdfast.v1.GetStatusResponse.drain:type_name -> holdfast.v1.DrainStatus
+	9,  // 3: holdfast.v1.GetStatusResponse.freezing:type_name -> holdfast.v1.Freezing
+	3,  // 4: holdfast.v1.GetStatusResponse.turnover:type_name -> holdfast.v1.Turnover
+	6,  // 5: holdfast.v1.ListMembersResponse.members:type_name -> holdfast.v1.Member
+	1,  // 6: holdfast.v1.ClusterService.GetStatus:input_type -> holdfast.v1.GetStatusRequest
+	4,  // 7: holdfast.v1.ClusterService.ListMembers:input_type -> holdfast.v1.ListMembersRequest
+	10, // 8: holdfast.v1.ClusterService.ListConnections:input_type -> holdfast.v1.ListConnectionsRequest
+	11, // 9: holdfast.v1.ClusterService.TakeSnapshot:input_type -> holdfast.v1.TakeSnapshotRequest
+	12, // 10: holdfast.v1.ClusterService.DrainNode:input_type -> holdfast.v1.DrainNodeRequest
+	13, // 11: holdfast.v1.ClusterService.UndrainNode:input_type -> holdfast.v1.UndrainNodeRequest
+	14, // 12: holdfast.v1.ClusterService.AddMember:input_type -> holdfast.v1.AddMemberRequest
+	15, // 13: holdfast.v1.ClusterService.PromoteMember:input_type -> holdfast.v1.PromoteMemberRequest
+	16, // 14: holdfast.v1.ClusterService.DemoteMember:input_type -> holdfast.v1.DemoteMemberRequest
+	17, // 15: holdfast.v1.ClusterService.RemoveMember:input_type -> holdfast.v1.RemoveMemberRequest
+	18, // 16: holdfast.v1.ClusterService.TransferLeadership:input_type -> holdfast.v1.TransferLeadershipRequest
+	2,  // 17: holdfast.v1.ClusterService.GetStatus:output_type -> holdfast.v1.GetStatusResponse
+	5,  // 18: holdfast.v1.ClusterService.ListMembers:output_type -> holdfast.v1.ListMembersResponse
+	19, // 19: holdfast.v1.ClusterService.ListConnections:output_type -> holdfast.v1.ListConnectionsResponse
+	20, // 20: holdfast.v1.ClusterService.TakeSnapshot:output_type -> holdfast.v1.TakeSnapshotResponse
+	21, // 21: holdfast.v1.ClusterService.DrainNode:output_type -> holdfast.v1.DrainNodeResponse
+	22, // 22: holdfast.v1.ClusterService.UndrainNode:output_type -> holdfast.v1.UndrainNodeResponse
+	23, // 23: holdfast.v1.ClusterService.AddMember:output_type -> holdfast.v1.AddMemberResponse
+	24, // 24: holdfast.v1.ClusterService.PromoteMember:output_type -> holdfast.v1.PromoteMemberResponse
+	25, // 25: holdfast.v1.ClusterService.DemoteMember:output_type -> holdfast.v1.DemoteMemberResponse
+	26, // 26: holdfast.v1.ClusterService.RemoveMember:output_type -> holdfast.v1.RemoveMemberResponse
+	27, // 27: holdfast.v1.ClusterService.TransferLeadership:output_type -> holdfast.v1.TransferLeadershipResponse
+	17, // [17:28] is the sub-list for method output_type
+	6,  // [6:17] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_cluster_proto_init() }
@@ -1059,7 +860,7 @@ func file_holdfast_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_v1_cluster_proto_rawDesc), len(file_holdfast_v1_cluster_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,7 +24,6 @@ const (
 	ClusterService_GetStatus_FullMethodName          = "/holdfast.v1.ClusterService/GetStatus"
 	ClusterService_ListMembers_FullMethodName        = "/holdfast.v1.ClusterService/ListMembers"
 	ClusterService_ListConnections_FullMethodName    = "/holdfast.v1.ClusterService/ListConnections"
-	ClusterService_RaiseFeatureLevel_FullMethodName  = "/holdfast.v1.ClusterService/RaiseFeatureLevel"
 	ClusterService_TakeSnapshot_FullMethodName       = "/holdfast.v1.ClusterService/TakeSnapshot"
 	ClusterService_DrainNode_FullMethodName          = "/holdfast.v1.ClusterService/DrainNode"
 	ClusterService_UndrainNode_FullMethodName        = "/holdfast.v1.ClusterService/UndrainNode"
@@ -49,10 +48,6 @@ type ClusterServiceClient interface {
 	// connections of ZooKeeper's clients with a session. Clients that make single calls have none, and are not shown;
 	// neither are people at the console, for whom the node makes single calls to itself.
 	ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error)
-	// RaiseFeatureLevel raises what the whole cluster can do, once every member offers it. The leader does it; other nodes
-	// refuse with NOT_LEADER. A level that is not offered is refused with INVALID_ARGUMENT, which names the members that
-	// hold it back. There is no way back: releases that do not offer the level cannot take part any more.
-	RaiseFeatureLevel(ctx context.Context, in *RaiseFeatureLevelRequest, opts ...grpc.CallOption) (*RaiseFeatureLevelResponse, error)
 	// TakeSnapshot streams a backup: the state as of one index, from a frozen copy. It holds no cluster key and no request
 	// ids, but all data of the tree. A node streams at most two at a time: RESOURCE_EXHAUSTED names max_snapshots.
 	TakeSnapshot(ctx context.Context, in *TakeSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[TakeSnapshotResponse], error)
@@ -109,16 +104,6 @@ func (c *clusterServiceClient) ListConnections(ctx context.Context, in *ListConn
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListConnectionsResponse)
 	err := c.cc.Invoke(ctx, ClusterService_ListConnections_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *clusterServiceClient) RaiseFeatureLevel(ctx context.Context, in *RaiseFeatureLevelRequest, opts ...grpc.CallOption) (*RaiseFeatureLevelResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RaiseFeatureLevelResponse)
-	err := c.cc.Invoke(ctx, ClusterService_RaiseFeatureLevel_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -228,10 +213,6 @@ type ClusterServiceServer interface {
 	// connections of ZooKeeper's clients with a session. Clients that make single calls have none, and are not shown;
 	// neither are people at the console, for whom the node makes single calls to itself.
 	ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error)
-	// RaiseFeatureLevel raises what the whole cluster can do, once every member offers it. The leader does it; other nodes
-	// refuse with NOT_LEADER. A level that is not offered is refused with INVALID_ARGUMENT, which names the members that
-	// hold it back. There is no way back: releases that do not offer the level cannot take part any more.
-	RaiseFeatureLevel(context.Context, *RaiseFeatureLevelRequest) (*RaiseFeatureLevelResponse, error)
 	// TakeSnapshot streams a backup: the state as of one index, from a frozen copy. It holds no cluster key and no request
 	// ids, but all data of the tree. A node streams at most two at a time: RESOURCE_EXHAUSTED names max_snapshots.
 	TakeSnapshot(*TakeSnapshotRequest, grpc.ServerStreamingServer[TakeSnapshotResponse]) error
@@ -272,9 +253,6 @@ func (UnimplementedClusterServiceServer) ListMembers(context.Context, *ListMembe
 }
 func (UnimplementedClusterServiceServer) ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListConnections not implemented")
-}
-func (UnimplementedClusterServiceServer) RaiseFeatureLevel(context.Context, *RaiseFeatureLevelRequest) (*RaiseFeatureLevelResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method RaiseFeatureLevel not implemented")
 }
 func (UnimplementedClusterServiceServer) TakeSnapshot(*TakeSnapshotRequest, grpc.ServerStreamingServer[TakeSnapshotResponse]) error {
 	return status.Error(codes.Unimplemented, "method TakeSnapshot not implemented")
@@ -371,24 +349,6 @@ func _ClusterService_ListConnections_Handler(srv interface{}, ctx context.Contex
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ClusterServiceServer).ListConnections(ctx, req.(*ListConnectionsRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _ClusterService_RaiseFeatureLevel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RaiseFeatureLevelRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ClusterServiceServer).RaiseFeatureLevel(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: ClusterService_RaiseFeatureLevel_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ClusterServiceServer).RaiseFeatureLevel(ctx, req.(*RaiseFeatureLevelRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -548,10 +508,6 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListConnections",
 			Handler:    _ClusterService_ListConnections_Handler,
-		},
-		{
-			MethodName: "RaiseFeatureLevel",
-			Handler:    _ClusterService_RaiseFeatureLevel_Handler,
 		},
 		{
 			MethodName: "DrainNode",

@@ -88,14 +88,9 @@ const (
 	Reason_REASON_WINDOW Reason = 24
 	// FAILED_PRECONDITION: the session is local, and the cluster's setting local_session_upgrade is off.
 	Reason_REASON_LOCAL_SESSION Reason = 25
-	// UNIMPLEMENTED: the cluster's feature level is below the one that has this request. Nothing was done.
-	Reason_REASON_UNIMPLEMENTED Reason = 26
 	// FAILED_PRECONDITION: the session's opener named no instance, so it may not write yet. Resume it once, and send the
 	// write with the new token (X5).
 	Reason_REASON_NO_INSTANCE Reason = 27
-	// FAILED_PRECONDITION: what an operator asked for needs a higher feature level than the cluster has. Nothing was done.
-	// field says what was asked for, limit the level that has it, and expected_number the cluster's level.
-	Reason_REASON_FEATURE_LEVEL Reason = 28
 	// UNAUTHENTICATED: the call needs one of the roles in access, and the node does not know the caller: no token or
 	// certificate was shown, or this node does not take it. Show a valid one.
 	Reason_REASON_UNAUTHENTICATED Reason = 40
@@ -142,9 +137,7 @@ var (
 		23: "REASON_GAP",
 		24: "REASON_WINDOW",
 		25: "REASON_LOCAL_SESSION",
-		26: "REASON_UNIMPLEMENTED",
 		27: "REASON_NO_INSTANCE",
-		28: "REASON_FEATURE_LEVEL",
 		40: "REASON_UNAUTHENTICATED",
 		41: "REASON_PERMISSION_DENIED",
 		50: "REASON_DRAINING",
@@ -179,9 +172,7 @@ var (
 		"REASON_GAP":               23,
 		"REASON_WINDOW":            24,
 		"REASON_LOCAL_SESSION":     25,
-		"REASON_UNIMPLEMENTED":     26,
 		"REASON_NO_INSTANCE":       27,
-		"REASON_FEATURE_LEVEL":     28,
 		"REASON_UNAUTHENTICATED":   40,
 		"REASON_PERMISSION_DENIED": 41,
 		"REASON_DRAINING":          50,
@@ -604,7 +595,7 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\arefusal\x18\r \x01(\v2\x14.holdfast.v1.RefusalR\arefusal\x12'\n" +
 	"\x0fexpected_number\x18\x0e \x01(\x04R\x0eexpectedNumber\x12+\n" +
 	"\x06access\x18( \x01(\v2\x13.holdfast.v1.AccessR\x06access\x12\x10\n" +
-	"\x03try\x182 \x03(\tR\x03try*\xcb\x06\n" +
+	"\x03try\x182 \x03(\tR\x03try*\x97\x06\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_SESSION_EXPIRED\x10\x01\x12\x19\n" +
@@ -633,10 +624,8 @@ const file_holdfast_v1_error_proto_rawDesc = "" +
 	"\n" +
 	"REASON_GAP\x10\x17\x12\x11\n" +
 	"\rREASON_WINDOW\x10\x18\x12\x18\n" +
-	"\x14REASON_LOCAL_SESSION\x10\x19\x12\x18\n" +
-	"\x14REASON_UNIMPLEMENTED\x10\x1a\x12\x16\n" +
-	"\x12REASON_NO_INSTANCE\x10\x1b\x12\x18\n" +
-	"\x14REASON_FEATURE_LEVEL\x10\x1c\x12\x1a\n" +
+	"\x14REASON_LOCAL_SESSION\x10\x19\x12\x16\n" +
+	"\x12REASON_NO_INSTANCE\x10\x1b\x12\x1a\n" +
 	"\x16REASON_UNAUTHENTICATED\x10(\x12\x1c\n" +
 	"\x18REASON_PERMISSION_DENIED\x10)\x12\x13\n" +
 	"\x0fREASON_DRAINING\x102\x12\x18\n" +

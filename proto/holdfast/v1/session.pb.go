@@ -98,8 +98,8 @@ type ClientMessage struct {
 	//	*ClientMessage_RemoveWatches
 	Message isClientMessage_Message `protobuf_oneof:"message"`
 	// The place of the request in a trace of the caller, 25 bytes: W3C's trace-id (16), parent-id (8) and trace-flags (1).
-	// Anything else counts as absent: no request is refused for its trace. Nodes that trace nothing, and those of former
-	// releases, pass over it. Ignored beside batch: each of its requests has its own.
+	// Anything else counts as absent: no request is refused for its trace. Nodes that trace nothing
+	// pass over it. Ignored beside batch: each of its requests has its own.
 	Trace         []byte `protobuf:"bytes,25,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -281,7 +281,7 @@ type ClientMessage_ResumeSessions struct {
 }
 
 type ClientMessage_Write struct {
-	// The requests of TreeService. Only to a node whose state has a feature_level of 1 or more.
+	// The requests of TreeService.
 	Write *Write `protobuf:"bytes,15,opt,name=write,proto3,oneof"`
 }
 
@@ -321,7 +321,6 @@ func (*ClientMessage_RemoveWatches) isClientMessage_Message() {}
 
 // Batch is several requests in one message. They are served as if each had come in a message of its own, in their order;
 // a request that is refused costs the others nothing. A batch holds at most NodeState.max_batch requests, and no batch.
-// A node whose state has no max_batch knows neither Batch nor ResumeSessions: it is of a former release.
 type Batch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Requests      []*ClientMessage       `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`

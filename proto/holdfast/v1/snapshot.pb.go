@@ -305,7 +305,7 @@ type SnapshotHeader struct {
 	Term  uint64 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`
 	// The state shows everything that was acknowledged before it was asked for.
 	Confirmed bool `protobuf:"varint,8,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	// What the whole cluster could do: 0 sessions, 1 the tree too.
+	// The feature level of the cluster.
 	FeatureLevel   uint32 `protobuf:"varint,9,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
 	Sessions       uint64 `protobuf:"varint,10,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	Certificates   uint64 `protobuf:"varint,11,opt,name=certificates,proto3" json:"certificates,omitempty"`

@@ -50,9 +50,6 @@ const (
 // TreeService reads, changes and watches the tree. Any node serves it. The same requests can be sent on a Connect
 // stream, as ClientMessage.write, read, watch and unwatch: the SDK does nothing else.
 //
-// While the cluster's feature level is below that of the tree, every request is refused with UNIMPLEMENTED. A call that
-// comes while a new cluster is about to get its tree (NodeState.coming_level) waits for that first.
-//
 // A client authenticates with passwords in the metadata holdfast-digest: NAME:PASSWORD, up to 8 times. The node makes
 // ZooKeeper's digests of them. Without TLS everybody on the way can read a password. The client's address and the
 // subject of its verified certificate count too (P1). A node finds that out once for a call or a Connect stream.
@@ -258,9 +255,6 @@ type TreeService_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 //
 // TreeService reads, changes and watches the tree. Any node serves it. The same requests can be sent on a Connect
 // stream, as ClientMessage.write, read, watch and unwatch: the SDK does nothing else.
-//
-// While the cluster's feature level is below that of the tree, every request is refused with UNIMPLEMENTED. A call that
-// comes while a new cluster is about to get its tree (NodeState.coming_level) waits for that first.
 //
 // A client authenticates with passwords in the metadata holdfast-digest: NAME:PASSWORD, up to 8 times. The node makes
 // ZooKeeper's digests of them. Without TLS everybody on the way can read a password. The client's address and the

@@ -661,14 +661,8 @@ type NodeState struct {
 	// Raft index up to which the node has applied the log. The answer shows no older state, and only committed entries. A
 	// client sends the highest index that it has had as seen_index.
 	Index uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
-	// The largest number of requests in a Batch, and of sessions in ResumeSessions. Absent from a release without them.
+	// The largest number of requests in a Batch, and of sessions in ResumeSessions.
 	MaxBatch uint32 `protobuf:"varint,4,opt,name=max_batch,json=maxBatch,proto3" json:"max_batch,omitempty"`
-	// What the whole cluster can do (W8): 0 sessions, 1 the tree too, 2 acts of operators too.
-	FeatureLevel uint32 `protobuf:"varint,5,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
-	// What the cluster cannot do yet, and can without anybody's word as soon as its members have met (W8): a new cluster
-	// has no tree at its beginning. 0 when there is nothing to wait for. A client waits then instead of asking for the
-	// tree, and looks again at what the node says with its next messages.
-	ComingLevel uint32 `protobuf:"varint,6,opt,name=coming_level,json=comingLevel,proto3" json:"coming_level,omitempty"`
 	// The node is being drained: resume global sessions elsewhere, and open new ones elsewhere.
 	Draining      bool `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -729,20 +723,6 @@ func (x *NodeState) GetIndex() uint64 {
 func (x *NodeState) GetMaxBatch() uint32 {
 	if x != nil {
 		return x.MaxBatch
-	}
-	return 0
-}
-
-func (x *NodeState) GetFeatureLevel() uint32 {
-	if x != nil {
-		return x.FeatureLevel
-	}
-	return 0
-}
-
-func (x *NodeState) GetComingLevel() uint32 {
-	if x != nil {
-		return x.ComingLevel
 	}
 	return 0
 }
@@ -811,14 +791,12 @@ const file_holdfast_v1_types_proto_rawDesc = "" +
 	"\x03why\x18\x15 \x01(\tR\x03why\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdd\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x95\x01\n" +
 	"\tNodeState\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12%\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x11.holdfast.v1.ModeR\x04mode\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x1b\n" +
-	"\tmax_batch\x18\x04 \x01(\rR\bmaxBatch\x12#\n" +
-	"\rfeature_level\x18\x05 \x01(\rR\ffeatureLevel\x12!\n" +
-	"\fcoming_level\x18\x06 \x01(\rR\vcomingLevel\x12\x1a\n" +
+	"\tmax_batch\x18\x04 \x01(\rR\bmaxBatch\x12\x1a\n" +
 	"\bdraining\x18\n" +
 	" \x01(\bR\bdraining*U\n" +
 	"\x05Cause\x12\x15\n" +

@@ -77,5 +77,5 @@ func OfMessage() bound.Cost { return bound.Cost{PerByte: 1 << 10, Fixed: 512 << 
 
 // StateOf returns the state of a read-only node at an index.
 func StateOf(index uint64) session.NodeState {
-	return session.NodeState{Node: 3, Mode: session.ModeReadOnly, Index: index, FeatureLevel: 1, ComingLevel: 2}
+	return session.NodeState{Node: 3, Mode: session.ModeReadOnly, Index: index}
 }

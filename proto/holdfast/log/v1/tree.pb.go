@@ -1,4 +1,4 @@
-// The forms of the tree on disk: commands, kept results, snapshot records. All of it is of log version 3. Package
+// The forms of the tree on disk: commands, kept results, snapshot records. Package
 // tree/form writes and reads these messages without their generated code: in the order of their numbers, without zeros,
 // so that equal values have equal bytes in every release. Rule numbers are those of docs/tree.md.
 //

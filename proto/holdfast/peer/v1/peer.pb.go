@@ -92,7 +92,6 @@ type LearnerMessage struct {
 	//
 	//	*LearnerMessage_Hello
 	//	*LearnerMessage_Answer
-	//	*LearnerMessage_Request
 	//	*LearnerMessage_Requests
 	Message       isLearnerMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
@@ -154,15 +153,6 @@ func (x *LearnerMessage) GetAnswer() *Answer {
 	return nil
 }
 
-func (x *LearnerMessage) GetRequest() *Request {
-	if x != nil {
-		if x, ok := x.Message.(*LearnerMessage_Request); ok {
-			return x.Request
-		}
-	}
-	return nil
-}
-
 func (x *LearnerMessage) GetRequests() []byte {
 	if x != nil {
 		if x, ok := x.Message.(*LearnerMessage_Requests); ok {
@@ -184,20 +174,14 @@ type LearnerMessage_Answer struct {
 	Answer *Answer `protobuf:"bytes,2,opt,name=answer,proto3,oneof"`
 }
 
-type LearnerMessage_Request struct {
-	Request *Request `protobuf:"bytes,3,opt,name=request,proto3,oneof"`
-}
-
 type LearnerMessage_Requests struct {
-	// A serialized Requests. Only to a leader whose welcome has a peer version of 1 or more.
+	// A serialized Requests.
 	Requests []byte `protobuf:"bytes,4,opt,name=requests,proto3,oneof"`
 }
 
 func (*LearnerMessage_Hello) isLearnerMessage_Message() {}
 
 func (*LearnerMessage_Answer) isLearnerMessage_Message() {}
-
-func (*LearnerMessage_Request) isLearnerMessage_Message() {}
 
 func (*LearnerMessage_Requests) isLearnerMessage_Message() {}
 
@@ -207,7 +191,6 @@ type LeaderMessage struct {
 	//
 	//	*LeaderMessage_Welcome
 	//	*LeaderMessage_Heartbeat
-	//	*LeaderMessage_Reply
 	//	*LeaderMessage_Replies
 	Message       isLeaderMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
@@ -269,15 +252,6 @@ func (x *LeaderMessage) GetHeartbeat() *Heartbeat {
 	return nil
 }
 
-func (x *LeaderMessage) GetReply() *Reply {
-	if x != nil {
-		if x, ok := x.Message.(*LeaderMessage_Reply); ok {
-			return x.Reply
-		}
-	}
-	return nil
-}
-
 func (x *LeaderMessage) GetReplies() []byte {
 	if x != nil {
 		if x, ok := x.Message.(*LeaderMessage_Replies); ok {
@@ -299,20 +273,14 @@ type LeaderMessage_Heartbeat struct {
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
-type LeaderMessage_Reply struct {
-	Reply *Reply `protobuf:"bytes,3,opt,name=reply,proto3,oneof"`
-}
-
 type LeaderMessage_Replies struct {
-	// A serialized Replies. Only to a learner whose hello has a peer version of 1 or more.
+	// A serialized Replies.
 	Replies []byte `protobuf:"bytes,4,opt,name=replies,proto3,oneof"`
 }
 
 func (*LeaderMessage_Welcome) isLeaderMessage_Message() {}
 
 func (*LeaderMessage_Heartbeat) isLeaderMessage_Message() {}
-
-func (*LeaderMessage_Reply) isLeaderMessage_Message() {}
 
 func (*LeaderMessage_Replies) isLeaderMessage_Message() {}
 
@@ -327,14 +295,8 @@ type Hello struct {
 	Stream uint64 `protobuf:"varint,4,opt,name=stream,proto3" json:"stream,omitempty"`
 	// Identity of the node's data directory. The leader's newest configuration must name the same directory.
 	Directory uint64 `protobuf:"fixed64,5,opt,name=directory,proto3" json:"directory,omitempty"`
-	// The newest form of log entries that the node reads: 0 from a release without this field, 1 with SetCapacity and
-	// resumes that name an attachment, 2 with SetLogVersion and MoveSessions.
-	LogVersion uint32 `protobuf:"varint,6,opt,name=log_version,json=logVersion,proto3" json:"log_version,omitempty"`
-	// The newest form of messages between nodes that the node reads: 0 from a release without this field, 1 with
-	// Requests, Replies, ResumesRequest and Moved.
-	PeerVersion uint32 `protobuf:"varint,7,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
-	// The feature level that the node offers (W8): what its release can do. 0 from a release without this field.
-	FeatureLevel  uint32 `protobuf:"varint,8,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
+	// The format of the messages between nodes: 1. A leader refuses every other number.
+	PeerVersion   uint32 `protobuf:"varint,7,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -404,23 +366,9 @@ func (x *Hello) GetDirectory() uint64 {
 	return 0
 }
 
-func (x *Hello) GetLogVersion() uint32 {
-	if x != nil {
-		return x.LogVersion
-	}
-	return 0
-}
-
 func (x *Hello) GetPeerVersion() uint32 {
 	if x != nil {
 		return x.PeerVersion
-	}
-	return 0
-}
-
-func (x *Hello) GetFeatureLevel() uint32 {
-	if x != nil {
-		return x.FeatureLevel
 	}
 	return 0
 }
@@ -429,10 +377,8 @@ type Welcome struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Term   uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
 	Leader uint32                 `protobuf:"varint,2,opt,name=leader,proto3" json:"leader,omitempty"`
-	// As in Hello.
-	PeerVersion uint32 `protobuf:"varint,3,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
-	// The cluster's feature level as the leader has applied it. A node that offers less ends the stream.
-	FeatureLevel  uint32 `protobuf:"varint,4,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
+	// As in Hello. A node refuses every other number.
+	PeerVersion   uint32 `protobuf:"varint,3,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -488,13 +434,6 @@ func (x *Welcome) GetPeerVersion() uint32 {
 	return 0
 }
 
-func (x *Welcome) GetFeatureLevel() uint32 {
-	if x != nil {
-		return x.FeatureLevel
-	}
-	return 0
-}
-
 // Heartbeat is the leader's part of a round (R1).
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -508,23 +447,20 @@ type Heartbeat struct {
 	// The highest attachment that the leader has applied (M3).
 	Attachment uint64 `protobuf:"varint,5,opt,name=attachment,proto3" json:"attachment,omitempty"`
 	// An index: the node that gets this heartbeat may vote once it has applied this entry, because every other voter that
-	// is not lost has applied it (R6). The largest value means that the node may not vote yet; 0 comes from a release
-	// without this field.
+	// is not lost has applied it (R6). The largest value means that the node may not vote yet.
 	VotesFrom uint64 `protobuf:"varint,10,opt,name=votes_from,json=votesFrom,proto3" json:"votes_from,omitempty"`
 	// An index that the leader has applied: answers report their node's digest at this index (D1). 0 for none.
 	Compare uint64 `protobuf:"varint,11,opt,name=compare,proto3" json:"compare,omitempty"`
 	// The outcome of the newest comparison (D2).
 	Compared *Comparison `protobuf:"bytes,12,opt,name=compared,proto3" json:"compared,omitempty"`
-	// The interval between the beginnings of the leader's rounds (R1), 1 ms to 1 min. Absent from a release without this
-	// field.
+	// The interval between the beginnings of the leader's rounds (R1), 1 ms to 1 min.
 	Interval *durationpb.Duration `protobuf:"bytes,13,opt,name=interval,proto3" json:"interval,omitempty"`
-	// An index that was committed when the leader sent the heartbeat (G6). 0 from a release without this field.
+	// An index that was committed when the leader sent the heartbeat (G6).
 	Committed uint64 `protobuf:"varint,14,opt,name=committed,proto3" json:"committed,omitempty"`
 	// Members that the leader has not heard lately, and members whose nodes are being drained: no client is sent to them.
 	Unheard  []uint32 `protobuf:"varint,20,rep,packed,name=unheard,proto3" json:"unheard,omitempty"`
 	Draining []uint32 `protobuf:"varint,21,rep,packed,name=draining,proto3" json:"draining,omitempty"`
-	// Voters whose full disks have every node refuse opens and writes of the tree (O5); none from a release without this
-	// field.
+	// Voters whose full disks have every node refuse opens and writes of the tree (O5).
 	FullDisks []uint32 `protobuf:"varint,22,rep,packed,name=full_disks,json=fullDisks,proto3" json:"full_disks,omitempty"`
 	// Entries of the leader that are in traces, at most 64: the node tells their traces when it applied them. Nothing
 	// depends on them, and none that is lost comes again.
@@ -785,8 +721,7 @@ type Answer struct {
 	Last bool `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`
 	// The index of the newest entry that the learner's node has applied (R6).
 	Applied uint64 `protobuf:"varint,10,opt,name=applied,proto3" json:"applied,omitempty"`
-	// How long ago the learner's process started (E1). Absent from a release without this field: then each of its stalls
-	// counts as a restart.
+	// How long ago the learner's process started (E1).
 	ProcessAge *durationpb.Duration `protobuf:"bytes,11,opt,name=process_age,json=processAge,proto3" json:"process_age,omitempty"`
 	// The total credit of the process's stalls (E1): the time that the stalls, and two intervals after each, cover.
 	Credit *durationpb.Duration `protobuf:"bytes,12,opt,name=credit,proto3" json:"credit,omitempty"`
@@ -796,7 +731,7 @@ type Answer struct {
 	Digest      []byte `protobuf:"bytes,16,opt,name=digest,proto3" json:"digest,omitempty"`
 	// The learner's node is being drained: it is not to lead, and no client is sent to it.
 	Draining bool `protobuf:"varint,20,opt,name=draining,proto3" json:"draining,omitempty"`
-	// The disk of the learner's node is full (O5). False from a release without this field.
+	// The disk of the learner's node is full (O5).
 	FullDisk      bool `protobuf:"varint,21,opt,name=full_disk,json=fullDisk,proto3" json:"full_disk,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2974,35 +2909,29 @@ var File_holdfast_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1bholdfast/peer/v1/peer.proto\x12\x10holdfast.peer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/admin.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\xd5\x01\n" +
+	"\x1bholdfast/peer/v1/peer.proto\x12\x10holdfast.peer.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17holdfast/v1/admin.proto\x1a\x17holdfast/v1/error.proto\x1a\x17holdfast/v1/types.proto\"\x9e\x01\n" +
 	"\x0eLearnerMessage\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.holdfast.peer.v1.HelloH\x00R\x05hello\x122\n" +
-	"\x06answer\x18\x02 \x01(\v2\x18.holdfast.peer.v1.AnswerH\x00R\x06answer\x125\n" +
-	"\arequest\x18\x03 \x01(\v2\x19.holdfast.peer.v1.RequestH\x00R\arequest\x12\x1c\n" +
+	"\x06answer\x18\x02 \x01(\v2\x18.holdfast.peer.v1.AnswerH\x00R\x06answer\x12\x1c\n" +
 	"\brequests\x18\x04 \x01(\fH\x00R\brequestsB\t\n" +
-	"\amessage\"\xdb\x01\n" +
+	"\amessage\"\xaa\x01\n" +
 	"\rLeaderMessage\x125\n" +
 	"\awelcome\x18\x01 \x01(\v2\x19.holdfast.peer.v1.WelcomeH\x00R\awelcome\x12;\n" +
-	"\theartbeat\x18\x02 \x01(\v2\x1b.holdfast.peer.v1.HeartbeatH\x00R\theartbeat\x12/\n" +
-	"\x05reply\x18\x03 \x01(\v2\x17.holdfast.peer.v1.ReplyH\x00R\x05reply\x12\x1a\n" +
+	"\theartbeat\x18\x02 \x01(\v2\x1b.holdfast.peer.v1.HeartbeatH\x00R\theartbeat\x12\x1a\n" +
 	"\areplies\x18\x04 \x01(\fH\x00R\arepliesB\t\n" +
-	"\amessage\"\xfb\x01\n" +
+	"\amessage\"\xb5\x01\n" +
 	"\x05Hello\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\rR\x04node\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x16\n" +
 	"\x06stream\x18\x04 \x01(\x04R\x06stream\x12\x1c\n" +
-	"\tdirectory\x18\x05 \x01(\x06R\tdirectory\x12\x1f\n" +
-	"\vlog_version\x18\x06 \x01(\rR\n" +
-	"logVersion\x12!\n" +
-	"\fpeer_version\x18\a \x01(\rR\vpeerVersion\x12#\n" +
-	"\rfeature_level\x18\b \x01(\rR\ffeatureLevel\"}\n" +
+	"\tdirectory\x18\x05 \x01(\x06R\tdirectory\x12!\n" +
+	"\fpeer_version\x18\a \x01(\rR\vpeerVersion\"X\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\rR\x06leader\x12!\n" +
-	"\fpeer_version\x18\x03 \x01(\rR\vpeerVersion\x12#\n" +
-	"\rfeature_level\x18\x04 \x01(\rR\ffeatureLevel\"\xdf\x03\n" +
+	"\fpeer_version\x18\x03 \x01(\rR\vpeerVersion\"\xdf\x03\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
@@ -3257,67 +3186,65 @@ var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
 	8,  // 1: holdfast.peer.v1.LearnerMessage.answer:type_name -> holdfast.peer.v1.Answer
-	9,  // 2: holdfast.peer.v1.LearnerMessage.request:type_name -> holdfast.peer.v1.Request
-	4,  // 3: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
-	5,  // 4: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
-	25, // 5: holdfast.peer.v1.LeaderMessage.reply:type_name -> holdfast.peer.v1.Reply
-	7,  // 6: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
-	37, // 7: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
-	6,  // 8: holdfast.peer.v1.Heartbeat.traced:type_name -> holdfast.peer.v1.Traced
-	37, // 9: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
-	37, // 10: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
-	37, // 11: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
-	12, // 12: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
-	14, // 13: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
-	15, // 14: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
-	16, // 15: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
-	17, // 16: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
-	18, // 17: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
-	19, // 18: holdfast.peer.v1.Request.resumes:type_name -> holdfast.peer.v1.ResumesRequest
-	20, // 19: holdfast.peer.v1.Request.explain:type_name -> holdfast.peer.v1.ExplainRequest
-	21, // 20: holdfast.peer.v1.Request.kill:type_name -> holdfast.peer.v1.KillRequest
-	22, // 21: holdfast.peer.v1.Request.freeze:type_name -> holdfast.peer.v1.FreezeRequest
-	23, // 22: holdfast.peer.v1.Request.extend:type_name -> holdfast.peer.v1.ExtendRequest
-	24, // 23: holdfast.peer.v1.Request.soonest:type_name -> holdfast.peer.v1.SoonestRequest
-	9,  // 24: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
-	25, // 25: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
-	37, // 26: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	13, // 27: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	38, // 28: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	38, // 29: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	37, // 30: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
-	13, // 31: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
-	37, // 32: holdfast.peer.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
-	37, // 33: holdfast.peer.v1.ExtendRequest.for:type_name -> google.protobuf.Duration
-	13, // 34: holdfast.peer.v1.SoonestRequest.labels:type_name -> holdfast.peer.v1.Label
-	39, // 35: holdfast.peer.v1.SoonestRequest.opened_after:type_name -> google.protobuf.Timestamp
-	39, // 36: holdfast.peer.v1.SoonestRequest.opened_before:type_name -> google.protobuf.Timestamp
-	37, // 37: holdfast.peer.v1.SoonestRequest.min_remaining:type_name -> google.protobuf.Duration
-	37, // 38: holdfast.peer.v1.SoonestRequest.max_remaining:type_name -> google.protobuf.Duration
-	40, // 39: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	41, // 40: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	26, // 41: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
-	42, // 42: holdfast.peer.v1.Reply.vigil:type_name -> holdfast.v1.Vigil
-	27, // 43: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
-	41, // 44: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
-	30, // 45: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
-	32, // 46: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
-	34, // 47: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
-	31, // 48: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
-	35, // 49: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
-	33, // 50: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
-	36, // 51: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
-	0,  // 52: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
-	37, // 53: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
-	1,  // 54: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	28, // 55: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
-	2,  // 56: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	29, // 57: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
-	56, // [56:58] is the sub-list for method output_type
-	54, // [54:56] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	4,  // 2: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
+	5,  // 3: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
+	7,  // 4: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
+	37, // 5: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
+	6,  // 6: holdfast.peer.v1.Heartbeat.traced:type_name -> holdfast.peer.v1.Traced
+	37, // 7: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	37, // 8: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
+	37, // 9: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
+	12, // 10: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
+	14, // 11: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
+	15, // 12: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
+	16, // 13: holdfast.peer.v1.Request.read:type_name -> holdfast.peer.v1.ReadRequest
+	17, // 14: holdfast.peer.v1.Request.claim:type_name -> holdfast.peer.v1.ClaimRequest
+	18, // 15: holdfast.peer.v1.Request.upgrade:type_name -> holdfast.peer.v1.UpgradeRequest
+	19, // 16: holdfast.peer.v1.Request.resumes:type_name -> holdfast.peer.v1.ResumesRequest
+	20, // 17: holdfast.peer.v1.Request.explain:type_name -> holdfast.peer.v1.ExplainRequest
+	21, // 18: holdfast.peer.v1.Request.kill:type_name -> holdfast.peer.v1.KillRequest
+	22, // 19: holdfast.peer.v1.Request.freeze:type_name -> holdfast.peer.v1.FreezeRequest
+	23, // 20: holdfast.peer.v1.Request.extend:type_name -> holdfast.peer.v1.ExtendRequest
+	24, // 21: holdfast.peer.v1.Request.soonest:type_name -> holdfast.peer.v1.SoonestRequest
+	9,  // 22: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
+	25, // 23: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
+	37, // 24: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	13, // 25: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	38, // 26: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	38, // 27: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	37, // 28: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
+	13, // 29: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
+	37, // 30: holdfast.peer.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	37, // 31: holdfast.peer.v1.ExtendRequest.for:type_name -> google.protobuf.Duration
+	13, // 32: holdfast.peer.v1.SoonestRequest.labels:type_name -> holdfast.peer.v1.Label
+	39, // 33: holdfast.peer.v1.SoonestRequest.opened_after:type_name -> google.protobuf.Timestamp
+	39, // 34: holdfast.peer.v1.SoonestRequest.opened_before:type_name -> google.protobuf.Timestamp
+	37, // 35: holdfast.peer.v1.SoonestRequest.min_remaining:type_name -> google.protobuf.Duration
+	37, // 36: holdfast.peer.v1.SoonestRequest.max_remaining:type_name -> google.protobuf.Duration
+	40, // 37: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	41, // 38: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	26, // 39: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
+	42, // 40: holdfast.peer.v1.Reply.vigil:type_name -> holdfast.v1.Vigil
+	27, // 41: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
+	41, // 42: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
+	30, // 43: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
+	32, // 44: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
+	34, // 45: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
+	31, // 46: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
+	35, // 47: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
+	33, // 48: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
+	36, // 49: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
+	0,  // 50: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
+	37, // 51: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
+	1,  // 52: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	28, // 53: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
+	2,  // 54: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	29, // 55: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
+	54, // [54:56] is the sub-list for method output_type
+	52, // [52:54] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
@@ -3328,13 +3255,11 @@ func file_holdfast_peer_v1_peer_proto_init() {
 	file_holdfast_peer_v1_peer_proto_msgTypes[0].OneofWrappers = []any{
 		(*LearnerMessage_Hello)(nil),
 		(*LearnerMessage_Answer)(nil),
-		(*LearnerMessage_Request)(nil),
 		(*LearnerMessage_Requests)(nil),
 	}
 	file_holdfast_peer_v1_peer_proto_msgTypes[1].OneofWrappers = []any{
 		(*LeaderMessage_Welcome)(nil),
 		(*LeaderMessage_Heartbeat)(nil),
-		(*LeaderMessage_Reply)(nil),
 		(*LeaderMessage_Replies)(nil),
 	}
 	file_holdfast_peer_v1_peer_proto_msgTypes[8].OneofWrappers = []any{
