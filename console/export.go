@@ -106,14 +106,10 @@ func newCSV(w http.ResponseWriter, scope string) csvFile {
 func (f csvFile) write(all []session.Certificate) error {
 	for i := range all {
 		c := &all[i]
-		timeout, late := c.Story.Timeout, c.Story.Late
-		if c.Story.None() {
-			timeout, late = -1, -1
-		}
 		_ = f.out.Write([]string{ // Error returns the error
 			c.ID.String(), c.Cause.String(), words.Moment(c.EndedAt), fmt.Sprint(c.Owner), fmt.Sprint(c.Term),
 			fmt.Sprint(c.Index), known(c.LastTouchAge), words.Moment(c.Story.OpenedAt),
-			known(timeout), cell(words.Labels(c.Story.Labels)), known(late), fmt.Sprint(c.Left.Ephemerals),
+			known(c.Story.Timeout), cell(words.Labels(c.Story.Labels)), known(c.Story.Late), fmt.Sprint(c.Left.Ephemerals),
 			cell(c.Story.By), cell(c.Story.Why), f.scope,
 		})
 	}

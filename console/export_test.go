@@ -162,7 +162,11 @@ func TestDeathsCSV(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		out := newCSV(w, "local")
-		if err := out.write([]session.Certificate{{ID: 1, Cause: session.CauseExpired, LastTouchAge: age}}); err != nil {
+		ended := session.Certificate{
+			ID: 1, Cause: session.CauseExpired, LastTouchAge: age,
+			Story: session.Story{Timeout: 4 * time.Second, Late: time.Millisecond},
+		}
+		if err := out.write([]session.Certificate{ended}); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := csv.NewReader(w.Body).ReadAll()
@@ -173,7 +177,7 @@ func TestDeathsCSV(t *testing.T) {
 		for i, name := range rows[0] {
 			cells[name] = rows[1][i]
 		}
-		if cells["last_touch_ms_before"] != want || cells["timeout_ms"] != "" || cells["late_ms"] != "" ||
+		if cells["last_touch_ms_before"] != want || cells["timeout_ms"] != "4000" || cells["late_ms"] != "1" ||
 			cells["scope"] != "local" {
 			t.Errorf("a last touch %v before: %q", age, cells)
 		}

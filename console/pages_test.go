@@ -214,7 +214,7 @@ func TestMovesOfASession(t *testing.T) {
 		}
 	}
 	dead := lifeOfDead(&session.Certificate{ID: id, Owner: 2, Cause: session.CauseClosed, LastTouchAge: -1})
-	if len(dead) != 2 || dead[0].What != elsewhere || !dead[0].Untimed {
+	if len(dead) != 3 || dead[1].What != elsewhere || !dead[1].Untimed {
 		t.Errorf("of a session that has ended: %+v", dead)
 	}
 }

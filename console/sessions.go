@@ -271,14 +271,12 @@ func hasMoved(id session.ID, owner session.Node, opened time.Time) []step {
 
 // lifeOfDead tells the life of a session that has ended.
 func lifeOfDead(c *session.Certificate) (steps []step) {
-	if !c.Story.None() {
-		steps = append(steps, opening(c.ID, c.Story.OpenedAt))
-	}
+	steps = append(steps, opening(c.ID, c.Story.OpenedAt))
 	steps = append(steps, hasMoved(c.ID, c.Owner, c.Story.OpenedAt)...)
 	if c.LastTouchAge >= 0 {
 		steps = append(steps, step{At: c.EndedAt.Add(-c.LastTouchAge), What: "last touch that the leader knew of"})
 	}
-	if c.Cause == session.CauseExpired && !c.Story.None() {
+	if c.Cause == session.CauseExpired {
 		steps = append(steps, step{At: c.EndedAt.Add(-c.Story.Late), What: "due"})
 	}
 	return append(steps, step{At: c.EndedAt, What: c.Cause.String()})

@@ -215,7 +215,7 @@ func TestO4CertificatesThatAreDropped(t *testing.T) {
 	for i := range uint64(certificateLimit + 10) {
 		all.addCertificate(&certificate{id: session.ID(i + 1), number: i, story: &session.Story{}})
 	}
-	if want := uint64(certificateLimit * session.CertificateBytes); all.bytes != want {
+	if want := uint64(certificateLimit * (session.CertificateBytes + session.StoryBytes)); all.bytes != want {
 		t.Errorf("%d bytes are counted for %d certificates, want %d", all.bytes, len(all.certificates.items), want)
 	}
 }
@@ -232,7 +232,7 @@ func TestI6CapacityIsInSnapshots(t *testing.T) {
 	same(t, other, r)
 }
 
-// I6: states with different capacities have different digests. A state without one has the digest of older releases.
+// I6: states with different capacities have different digests.
 func TestI6DigestCoversTheCapacity(t *testing.T) {
 	seen := map[[16]byte]session.Capacity{}
 	for _, c := range []session.Capacity{
@@ -251,8 +251,8 @@ func TestI6DigestCoversTheCapacity(t *testing.T) {
 	}
 }
 
-// The costs decide which opens an entry refuses. With other costs, a release's state would differ from that of the
-// releases that run beside it.
+// The costs decide which opens an entry refuses. With other costs, two releases in one cluster would
+// differ in their state.
 func TestWhatThingsCostIsForEver(t *testing.T) {
 	labels := session.Labels{{Key: "app", Value: "billing"}, {Key: "zone", Value: strings.Repeat("z", 17)}}
 	got := []uint64{

@@ -16,7 +16,7 @@ func TestG6StaleAfterTenSeconds(t *testing.T) {
 	if f.stale(0, time.Hour) {
 		t.Error("stale before the first heartbeat")
 	}
-	f.heard(0, 0) // of a release that does not tell what is committed
+	f.heard(0, 0) // nothing is committed
 	f.heard(5, 2*time.Second)
 	f.heard(9, 4*time.Second)
 	f.heard(7, 6*time.Second) // a new leader, which knows less

@@ -101,14 +101,7 @@ func forwardingCluster(t *testing.T) (*testCluster, *testNode, []*writesInHand) 
 		c.start(n)
 	}
 	leads := c.leader(within)
-	c.eventually("a tree", within, func() bool {
-		for _, n := range c.nodes {
-			if n.view.Tree() == nil {
-				return false
-			}
-		}
-		return true
-	})
+	c.founded()
 	for i, n := range c.nodes {
 		ready := func() bool { return n.server.Ready() == nil }
 		c.eventually("a node that serves", within, ready)

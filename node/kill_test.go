@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )

@@ -180,7 +180,7 @@ func (m *meetings) awaitLog(ctx context.Context) {
 }
 
 // askStream asks a node for the newest stream that the node opened to a leader (T6). It is false for a node that this
-// one does not know, and for one of a release that does not tell.
+// one does not know or cannot reach.
 func (m *meetings) askStream(ctx context.Context, node session.Node) (session.Hello, bool) {
 	p := m.roster.peerOf(node)
 	if p.Node != node {

@@ -10,18 +10,11 @@ import (
 	"holdfast/tree/form"
 )
 
-// withTree starts a cluster of three whose nodes raise the feature level, and waits until all have a tree.
+// withTree starts a cluster of three and waits until all have founded the tree.
 func withTree(t *testing.T) *testCluster {
 	t.Helper()
 	c := newTestCluster(t, 3, nil)
-	c.eventually("the tree", within, func() bool {
-		for _, n := range c.nodes {
-			if n.view.Tree() == nil {
-				return false
-			}
-		}
-		return true
-	})
+	c.founded()
 	return c
 }
 

@@ -20,8 +20,6 @@ func TestGoldenFilesOfADirectory(t *testing.T) {
 		`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa"}`,
 		`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
 			`"founders":{"1":"00000000000000aa"},"log":7}`,
-		`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
-			`"founders":{"1":"00000000000000aa"},"founded":1,"log":7}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, identityFile), []byte(golden), 0o600); err != nil {
 			t.Fatal(err)

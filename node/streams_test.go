@@ -8,9 +8,7 @@ import (
 
 func TestT6StreamsCountOn(t *testing.T) {
 	s := &streams{process: session.Hello{Node: 2, Directory: 7, Incarnation: 5}}
-	want := session.Hello{
-		Node: 2, Directory: 7, Incarnation: 5,
-	}
+	want := session.Hello{Node: 2, Directory: 7, Incarnation: 5}
 	if got := s.newest(); got != want {
 		t.Errorf("before the first stream: got %+v, want %+v", got, want)
 	}

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	holdfastv1 "holdfast/proto/holdfast/v1" //nolint:depguard // a client's own words, through the client port
-	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/transport/dial"
 	"holdfast/transport/wire"
@@ -230,7 +229,7 @@ func (x *treeAtPort) inCalls(created uint64) {
 		return &holdfastv1.Numbering{Token: x.token, Number: n, Acked: 2}
 	}
 	got, err := x.Get(ctx, &holdfastv1.GetRequest{Path: "/a"})
-	if err != nil || string(got.GetData()) != "2" || got.GetState().GetFeatureLevel() != session.FeatureLevel {
+	if err != nil || string(got.GetData()) != "2" {
 		x.t.Errorf("Get: %v, %v", got, err)
 	}
 	exists, err := x.Exists(ctx, &holdfastv1.ExistsRequest{Path: "/none"})

@@ -58,9 +58,6 @@ func (l Labels) Bytes() uint64 {
 
 // Bytes returns what the story costs a node.
 func (s *Story) Bytes() uint64 {
-	if s.None() {
-		return 0
-	}
 	return StoryBytes + s.Labels.Bytes() + textBytes(s.By) + textBytes(s.Why)
 }
 

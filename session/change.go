@@ -20,6 +20,6 @@ type Change struct {
 	Session Session
 	// Certificate is set on [Ended] only.
 	Certificate Certificate
-	// Stamp is the change's own (D2 of the tree). It is 0 below feature level 1. Moves of one command share a stamp.
+	// Stamp is the change's own (D2 of the tree). Moves of one command share a stamp.
 	Stamp tree.Stamp
 }

@@ -89,7 +89,7 @@ type Closing struct {
 	Attachment uint64
 	// LastTouchAge is negative when the leader knew of no touch.
 	LastTouchAge time.Duration
-	// Late, Credit and Silent are those of a [Story]; all 0 below feature level 2.
+	// Late, Credit and Silent are those of a [Story].
 	Late, Credit, Silent time.Duration
 }
 

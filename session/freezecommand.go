@@ -2,7 +2,7 @@ package session
 
 import "time"
 
-// FreezeExpiry begins a freeze, or changes the one that there is (Y3). From [AdminLevel] on.
+// FreezeExpiry begins a freeze, or changes the one that there is (Y3).
 type FreezeExpiry struct {
 	// For is 1 ms to [MaxFreeze] from the entry's running clock on.
 	For time.Duration
@@ -12,11 +12,10 @@ type FreezeExpiry struct {
 	By, Why string
 }
 
-// ThawExpiry ends the freeze that there is. From [AdminLevel] on.
+// ThawExpiry ends the freeze that there is.
 type ThawExpiry struct{}
 
-// ExtendSession has the state ignore closes for an expiry of the session for a time of the log clock (Y4). From
-// [AdminLevel] on.
+// ExtendSession has the state ignore closes for an expiry of the session for a time of the log clock (Y4).
 type ExtendSession struct {
 	ID ID
 	// For is 0 to [MaxFreeze]; 0 takes an extension back.

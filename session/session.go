@@ -87,12 +87,11 @@ type Certificate struct {
 	EndedAt time.Time
 	// Left is what the session left behind in the tree.
 	Left Left
-	// Story tells more of the end, from feature level 2 on.
+	// Story tells more of the end.
 	Story Story
 }
 
-// Story is what a certificate tells besides, so that a person understands the end long after the session is gone. It is
-// zero in certificates from before feature level 2.
+// Story is what a certificate tells besides, so that a person understands the end long after the session is gone.
 type Story struct {
 	// Timeout, OpenedAt and Labels are the session's. The labels are shared and must not be changed.
 	Timeout  time.Duration
@@ -118,9 +117,6 @@ func (s *Story) equal(o *Story) bool {
 	return s.Timeout == o.Timeout && s.OpenedAt.Equal(o.OpenedAt) && slices.Equal(s.Labels, o.Labels) &&
 		s.Late == o.Late && s.Credit == o.Credit && s.Silent == o.Silent && s.By == o.By && s.Why == o.Why
 }
-
-// None reports whether there is no story.
-func (s *Story) None() bool { return s.Timeout == 0 }
 
 // Left is what a session left behind in the tree when it ended (X9, U1, U3). All of it is 0 for a local session, and
 // for one that ended before the cluster had a tree.

@@ -39,7 +39,7 @@ func (x Transaction) Check() error {
 
 // CheckParents returns a [FieldError] unless the transaction makes at most [MaxParents] entries above those that it
 // creates, if none of them exists. It is for those who take transactions from clients: what is in the log is carried
-// out, because releases before this bound carry it out too.
+// out.
 func (x Transaction) CheckParents() error {
 	for _, ops := range [...][]Op{x.Then, x.Else} {
 		above := map[string]struct{}{}

@@ -187,12 +187,12 @@ func TestSessionWhy(t *testing.T) {
 	}
 }
 
-// The explanation invents nothing: what a certificate of an older release does not tell is not told.
-func TestSessionWhyOfAnOldCertificate(t *testing.T) {
+// The explanation invents nothing: what a certificate does not tell is not told.
+func TestSessionWhyInventsNothing(t *testing.T) {
 	old := dead()
 	old.Story, old.Left, old.Credited, old.LastTouchAge = session.Story{}, session.Left{}, 0, -time.Millisecond
 	text := strings.Join(words.Ended(&old), "\n")
-	each(t, text, "heard of no touch in its term", "before feature level 2")
+	each(t, text, "heard of no touch in its term")
 	for _, never := range []string{"timeout of", "silent", "after the session was due", "ephemeral", "will", "counted"} {
 		if strings.Contains(text, never) {
 			t.Errorf("it tells of %q:\n%s", never, text)

@@ -199,7 +199,7 @@ func TestStatusSaysWhyANodeDoesNotAnswer(t *testing.T) {
 	n, closed := startNode(t), closedPort(t)
 	code, stdout, _ := execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed)
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if code != exitFailed || len(lines) != 4 || !strings.HasPrefix(lines[2], closed) ||
+	if code != exitFailed || len(lines) != 3 || !strings.HasPrefix(lines[2], closed) ||
 		!strings.HasSuffix(lines[2], "  no: connection refused  -") {
 		t.Errorf("exit code %d:\n%s", code, stdout)
 	}

@@ -22,8 +22,8 @@ func clusterWatch(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "watch", Short: "Print what happens to the nodes of the cluster", Args: noArgs,
 		Long: `Print a line for each change of the nodes named by --endpoints and of the cluster, until Ctrl-C: who
-leads, which nodes answer and serve, warnings, drains, freezes, members and the feature level. First
-come the nodes as they are.
+leads, which nodes answer and serve, warnings, drains, freezes and members. First come the nodes as
+they are.
 
 The command asks all nodes every so often: what comes and goes between two looks is not seen. The
 time of a line is that of the look. With -o json each line is an object.`,

@@ -135,11 +135,6 @@ func TestClusterEvents(t *testing.T) {
 			},
 		},
 		"members are not known": {nil, func(l *clusterLook) { l.members = nil }, nil},
-		"level": {nil, func(l *clusterLook) {
-			for i := range l.nodes {
-				l.nodes[i].status.FeatureLevel = 2
-			}
-		}, []string{"cluster level: the feature level is 2"}},
 	} {
 		if got := told(looked(c.was), looked(c.is)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

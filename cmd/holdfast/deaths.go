@@ -110,17 +110,14 @@ func printDeaths(out *printer, all []session.Certificate) error {
 	rows := make([][]string, len(all))
 	views := make([]certificateView, len(all))
 	for i := range all {
-		one, late, timeout := &all[i], time.Duration(-1), time.Duration(-1)
-		if !one.Story.None() {
-			timeout = one.Story.Timeout
-			if one.Cause == session.CauseExpired {
-				late = one.Story.Late
-			}
+		one, late := &all[i], time.Duration(-1)
+		if one.Cause == session.CauseExpired {
+			late = one.Story.Late
 		}
 		views[i] = viewCertificate(*one)
 		rows[i] = []string{
 			words.Moment(one.EndedAt), one.ID.String(), one.Cause.String(), number(one.Owner), words.Span(one.LastTouchAge),
-			words.Span(timeout), words.Span(late), number(one.Left.Ephemerals), words.Labels(one.Story.Labels),
+			words.Span(one.Story.Timeout), words.Span(late), number(one.Left.Ephemerals), words.Labels(one.Story.Labels),
 			words.OrDash(one.Story.By), words.OrDash(one.Story.Why),
 		}
 	}

@@ -33,7 +33,7 @@ Clients are still promised no more than before, and still lose their promises wh
 off. Sessions are closed, moved and killed as ever. While the cluster is frozen, locks of dead
 clients are not released: that is what is asked for, so freeze for as short a time as you can.
 Every node shows the freeze: "holdfast cluster status", /healthz, the metric
-holdfast_frozen_seconds, and its log each minute. It needs feature level 2.`,
+holdfast_frozen_seconds, and its log each minute.`,
 		Example: `  holdfast cluster freeze --for 30m --why "new switches in rack 7"
   holdfast cluster thaw`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -108,7 +108,7 @@ func sessionExtend(c *cli) *cobra.Command {
 the first one, and --for 0s takes it back. The time of a freeze does not count.
 
 The session's client is promised no more than before. The session can be closed, moved and killed as
-ever. A local session cannot be extended. It needs feature level 2.`,
+ever. A local session cannot be extended.`,
 		Example: `  holdfast session extend 0x01004f2a3c5d0001 --for 10m
   holdfast session why 0x01004f2a3c5d0001`,
 		RunE: func(cmd *cobra.Command, args []string) error {

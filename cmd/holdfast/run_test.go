@@ -178,8 +178,7 @@ func TestClusterStatus(t *testing.T) {
 			"  LEVEL  READY              VERSION\n"+
 			strings.Repeat("x", wide)+
 			"  1     follower  read-only  3     2       99      98       5/100     1.5K/2G  2         12000/3M  41     "+
-			"  1/2    no: no good round  v1\n"+
-			"feature level 2 is held back: node 3 runs a release that offers feature level 1")
+			"  1      no: no good round  v1")
 	closed := closedPort(t)
 	code, stdout, _ = execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed, "-o", "json")
 	var views []statusView

@@ -63,8 +63,7 @@ type certificateView struct {
 	Ephemerals uint64 `json:"ephemerals,omitempty"`
 	// Will is what became of the session's will, absent without one.
 	Will string `json:"will,omitempty"`
-	// What follows is absent from certificates of before feature level 2.
-	TimeoutMS     int64             `json:"timeout_ms,omitempty"`
+	TimeoutMS     int64             `json:"timeout_ms"`
 	OpenedAt      *time.Time        `json:"opened_at,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`
 	LateMS        *int64            `json:"late_ms,omitempty"`
@@ -80,12 +79,11 @@ func viewCertificate(c session.Certificate) certificateView {
 		CreditedMS: c.Credited.Milliseconds(), EndedAt: c.EndedAt, Ephemerals: c.Left.Ephemerals,
 	}
 	v.LastTouchAgeMS, v.Will = knownMS(c.LastTouchAge), willText(c.Left.Will)
-	if s := &c.Story; !s.None() {
-		v.TimeoutMS, v.OpenedAt, v.Labels = s.Timeout.Milliseconds(), moment(s.OpenedAt), viewLabels(s.Labels)
-		v.CreditMS, v.OwnerSilentMS, v.By, v.Why = s.Credit.Milliseconds(), s.Silent.Milliseconds(), s.By, s.Why
-		if c.Cause == session.CauseExpired {
-			v.LateMS = new(s.Late.Milliseconds())
-		}
+	s := &c.Story
+	v.TimeoutMS, v.OpenedAt, v.Labels = s.Timeout.Milliseconds(), moment(s.OpenedAt), viewLabels(s.Labels)
+	v.CreditMS, v.OwnerSilentMS, v.By, v.Why = s.Credit.Milliseconds(), s.Silent.Milliseconds(), s.By, s.Why
+	if c.Cause == session.CauseExpired {
+		v.LateMS = new(s.Late.Milliseconds())
 	}
 	return v
 }

@@ -132,11 +132,9 @@ func fire(to *watch.Connection[*Conn], e watch.Event) { to.Owner.event(e) }
 // skip goes on at a state without the changes before it (V6): one-shot watches are judged by the tree, and connections
 // with other watches are told LOST.
 func (l *Lane) skip(now Published) {
-	if now.Root != nil {
-		l.table.Skip(now.Index, now.Root, fire, func(c *watch.Connection[*Conn], first, last tree.Stamp) {
-			c.Owner.lost(first, last)
-		})
-	}
+	l.table.Skip(now.Index, now.Root, fire, func(c *watch.Connection[*Conn], first, last tree.Stamp) {
+		c.Owner.lost(first, last)
+	})
 	l.show(now)
 }
 

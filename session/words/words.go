@@ -73,10 +73,8 @@ func frozenFor(s *sentences, v *session.Vigil) {
 func Ended(c *session.Certificate) []string {
 	var s sentences
 	s.say("Session %v ended at %s: %s.", c.ID, Moment(c.EndedAt), Cause(c))
-	if !c.Story.None() {
-		s.say("It had been opened at %s with a timeout of %s. Labels: %s.", Moment(c.Story.OpenedAt),
-			Span(c.Story.Timeout), Labels(c.Story.Labels))
-	}
+	s.say("It had been opened at %s with a timeout of %s. Labels: %s.", Moment(c.Story.OpenedAt),
+		Span(c.Story.Timeout), Labels(c.Story.Labels))
 	heard(&s, c)
 	credits(&s, c)
 	if c.Index != 0 {
@@ -131,7 +129,7 @@ func credits(s *sentences, c *session.Certificate) {
 		s.say("Since that leader's term began, %s had counted against no session: it had no quorum then, or did not run.",
 			Span(c.Credited))
 	}
-	if c.Cause == session.CauseExpired && !c.Story.None() {
+	if c.Cause == session.CauseExpired {
 		s.say("The decision came %s after the session was due.", Span(c.Story.Late))
 	}
 }

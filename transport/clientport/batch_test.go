@@ -126,7 +126,7 @@ func TestABatchIsServedAsItsRequests(t *testing.T) {
 	})
 }
 
-// Answers are joined for a client that has sent a batch, and for no other: a former release does not know joined ones.
+// Answers are joined for a client that has sent a batch, and for no other: a client without an SDK may stay simple.
 func TestAnswersAreJoinedForClientsThatSendBatches(t *testing.T) {
 	const n = 1000
 	for name, first := range map[string]*holdfastv1.ClientMessage{

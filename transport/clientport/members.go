@@ -10,8 +10,8 @@ import (
 )
 
 // Memberships changes the members of the cluster (J). Safe for concurrent use. Errors are [session.NotLeaderError] on
-// nodes that do not lead, [session.MemberRefusedError], [session.FieldError], and [session.ErrOutcomeUnknown] if a change was not committed in time. A
-// method returns once what is wanted is committed; a repeat changes nothing.
+// nodes that do not lead, [session.MemberRefusedError], [session.FieldError], and [session.ErrOutcomeUnknown] if a change
+// was not committed in time. A method returns once what is wanted is committed; a repeat changes nothing.
 type Memberships interface {
 	// Add takes in a node that runs and waits at a place; with promote it gets a vote once it has caught up.
 	Add(ctx context.Context, at session.MemberPlace, promote bool) error

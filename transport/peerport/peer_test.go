@@ -12,9 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/types/known/durationpb"
 
-	peerv1 "holdfast/proto/holdfast/peer/v1"
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/transport/dial"
@@ -276,14 +274,6 @@ func TestRepliesOfEndedContextsAreUnknown(t *testing.T) {
 	r, err := wire.ReplyFrom(wire.ReplyProto(&session.Reply{Err: errors.New("disk on fire")}))
 	if err != nil || r.Err == nil || r.Err.Error() != "disk on fire" || wire.Code(r.Err) != codes.Internal {
 		t.Errorf("an error outside the domain became %v, %v", r.Err, err)
-	}
-}
-
-// E1: a node of an earlier release does not say the age of its process. Each of its stalls counts as a restart.
-func TestAnAnswerOfAFormerRelease(t *testing.T) {
-	got, err := wire.AnswerFrom(&peerv1.Answer{Round: 1, VouchAge: durationpb.New(time.Second)})
-	if err != nil || got.VouchAge != time.Second || got.ProcessAge != time.Second || got.Credit != 0 {
-		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

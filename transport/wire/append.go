@@ -91,7 +91,7 @@ func AppendCertificate(b []byte, c *session.Certificate) []byte {
 // appendKill appends the story of a session that an operator ended, without its labels.
 func appendKill(b []byte, c *session.Certificate) []byte {
 	s := &c.Story
-	if s.None() || c.Cause != session.CauseKilled {
+	if s.Timeout == 0 || c.Cause != session.CauseKilled {
 		return b
 	}
 	b = appendDuration(b, 14, s.Timeout)

@@ -131,10 +131,10 @@ func CertificateProto(c session.Certificate) *holdfastv1.Certificate {
 	return p
 }
 
-// storyProto adds a story, if c has one.
+// storyProto adds the story of c. The certificate in an error has none, unless an operator ended the session.
 func storyProto(p *holdfastv1.Certificate, c *session.Certificate) {
 	s := &c.Story
-	if s.None() {
+	if s.Timeout == 0 {
 		return
 	}
 	p.Timeout, p.OpenedAt, p.Labels = durationpb.New(s.Timeout), timeProto(s.OpenedAt), labelMap(s.Labels)
@@ -152,7 +152,7 @@ func storyProto(p *holdfastv1.Certificate, c *session.Certificate) {
 func storyFrom(p *holdfastv1.Certificate) (session.Story, error) {
 	s := session.Story{By: p.GetBy(), Why: p.GetWhy()}
 	var err error
-	if s.Timeout, err = DurationFrom("certificate.timeout", p.GetTimeout(), NotNegative); err != nil || s.None() {
+	if s.Timeout, err = DurationFrom("certificate.timeout", p.GetTimeout(), NotNegative); err != nil || s.Timeout == 0 {
 		return session.Story{}, err
 	}
 	if s.OpenedAt, err = timeFrom("certificate.opened_at", p.GetOpenedAt()); err != nil {

@@ -152,17 +152,10 @@ func (q *requests) tendBranch(h *Session) bool {
 	if c == nil || !c.up || b.resuming {
 		return true // looked at again with the next attachment
 	}
-	switch {
-	case len(b.reads) == 0 && b.queue.Unanswered() == 0:
+	if len(b.reads) == 0 && b.queue.Unanswered() == 0 {
 		delete(q.forest.paused, h)
 		return true
 	}
-	return q.sendBranch(h, c)
-}
-
-// sendBranch is tendBranch on a connection that is up.
-func (q *requests) sendBranch(h *Session, c *Conn) bool {
-	b := h.branch
 	for {
 		if !q.sendReads(h, c) {
 			return false

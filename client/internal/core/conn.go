@@ -16,7 +16,7 @@ type Conn struct {
 
 	up       bool // the stream is open
 	heard    bool // its node has said something
-	batch    int  // how many sessions the node resumes with one message; 0 until the node has told
+	batch    int  // how many sessions the node resumes with one message; 0 until the node has told it
 	alone    bool // its node does not take what resumes several sessions
 	dialled  time.Time
 	deadline time.Time // of a connection that is tried: to be up, then to have served something

@@ -216,6 +216,15 @@ func (c *Core) tend() {
 	c.tendReads()
 }
 
+// introduced reports whether the node of c has told its state. Otherwise it asks the node: the client may go to a better
+// one instead, before it sends anything of the tree.
+func (q *requests) introduced(c *Conn) bool {
+	if !c.heard && !c.window.Asked() {
+		q.askAlive(c)
+	}
+	return c.heard
+}
+
 // beside sends b on c at once.
 func (q *requests) beside(c *Conn, b body) { q.send(c, c.window.Beside(b)) }
 

@@ -212,13 +212,10 @@ func deathRows(s *Sample) []row {
 	all := make([]row, len(s.Deaths))
 	for i := range s.Deaths {
 		d := &s.Deaths[i]
-		late, labels := "-", "-"
+		late, labels := "-", words.Printable(words.Labels(d.Story.Labels))
 		numbers := [2]float64{float64(d.EndedAt.UnixNano()), -1}
-		if !d.Story.None() {
-			labels = words.Printable(words.Labels(d.Story.Labels))
-			if d.Cause == session.CauseExpired {
-				late, numbers[1] = short(d.Story.Late), float64(d.Story.Late)
-			}
+		if d.Cause == session.CauseExpired {
+			late, numbers[1] = short(d.Story.Late), float64(d.Story.Late)
 		}
 		all[i] = row{
 			id: d.ID, numbers: numbers, labels: d.Story.Labels,

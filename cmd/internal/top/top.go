@@ -36,8 +36,7 @@ type Sample struct {
 	Nodes []Node
 	// Expiring are the sessions that are soonest to expire, at most a page of them.
 	Expiring []session.Listed
-	// Clients are the busiest connections of all nodes. ClientsTold says that a node told them: those of earlier releases
-	// cannot.
+	// Clients are the busiest connections of all nodes. ClientsTold says that a node told them.
 	Clients     []Connection
 	ClientsTold bool
 	// Deaths are the newest certificates, the newest first.

@@ -376,7 +376,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// Nodes of earlier releases do not tell their connections.
+// Without an answer of any node, the list of connections is not known.
 func TestClientsAreNotTold(t *testing.T) {
 	m := New(time.Second)
 	m.Take(Sample{At: noon})

@@ -373,8 +373,7 @@ type DeathFilter struct {
 	Cause Cause                  `protobuf:"varint,1,opt,name=cause,proto3,enum=holdfast.v1.Cause" json:"cause,omitempty"`
 	// Number of the owner at the end, 1 to 254; 0 for any.
 	Owner uint32 `protobuf:"varint,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Labels that the session had. An empty value matches any value of the key. Certificates from before feature level 2
-	// have no labels.
+	// Labels that the session had. An empty value matches any value of the key.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Only ends at or after this moment, by the clocks of the leaders that decided them.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`

@@ -42,14 +42,14 @@ type AdminServiceClient interface {
 	ListDeaths(ctx context.Context, in *ListDeathsRequest, opts ...grpc.CallOption) (*ListDeathsResponse, error)
 	// KillSessions ends sessions, whoever has them: global ones, and local ones of the asked node. Each is ended or
 	// refused by itself. A session that is refused with local_to may be local to that node: the same request, sent to it,
-	// ends it. From feature level 2 on.
+	// ends it.
 	KillSessions(ctx context.Context, in *KillSessionsRequest, opts ...grpc.CallOption) (*KillSessionsResponse, error)
 	// FreezeExpiry has nothing expire in the whole cluster for a time (Y3): no session, and no entry of the tree. Closes and
-	// kills go on. From feature level 2 on.
+	// kills go on.
 	FreezeExpiry(ctx context.Context, in *FreezeExpiryRequest, opts ...grpc.CallOption) (*FreezeExpiryResponse, error)
-	// ThawExpiry ends that time. Every session then has its full timeout. From feature level 2 on.
+	// ThawExpiry ends that time. Every session then has its full timeout.
 	ThawExpiry(ctx context.Context, in *ThawExpiryRequest, opts ...grpc.CallOption) (*ThawExpiryResponse, error)
-	// ExtendSession keeps a global session for a time though it is silent (Y4). From feature level 2 on.
+	// ExtendSession keeps a global session for a time though it is silent (Y4).
 	ExtendSession(ctx context.Context, in *ExtendSessionRequest, opts ...grpc.CallOption) (*ExtendSessionResponse, error)
 }
 
@@ -134,14 +134,14 @@ type AdminServiceServer interface {
 	ListDeaths(context.Context, *ListDeathsRequest) (*ListDeathsResponse, error)
 	// KillSessions ends sessions, whoever has them: global ones, and local ones of the asked node. Each is ended or
 	// refused by itself. A session that is refused with local_to may be local to that node: the same request, sent to it,
-	// ends it. From feature level 2 on.
+	// ends it.
 	KillSessions(context.Context, *KillSessionsRequest) (*KillSessionsResponse, error)
 	// FreezeExpiry has nothing expire in the whole cluster for a time (Y3): no session, and no entry of the tree. Closes and
-	// kills go on. From feature level 2 on.
+	// kills go on.
 	FreezeExpiry(context.Context, *FreezeExpiryRequest) (*FreezeExpiryResponse, error)
-	// ThawExpiry ends that time. Every session then has its full timeout. From feature level 2 on.
+	// ThawExpiry ends that time. Every session then has its full timeout.
 	ThawExpiry(context.Context, *ThawExpiryRequest) (*ThawExpiryResponse, error)
-	// ExtendSession keeps a global session for a time though it is silent (Y4). From feature level 2 on.
+	// ExtendSession keeps a global session for a time though it is silent (Y4).
 	ExtendSession(context.Context, *ExtendSessionRequest) (*ExtendSessionResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }

@@ -98,8 +98,8 @@ type ClientMessage struct {
 	//	*ClientMessage_RemoveWatches
 	Message isClientMessage_Message `protobuf_oneof:"message"`
 	// The place of the request in a trace of the caller, 25 bytes: W3C's trace-id (16), parent-id (8) and trace-flags (1).
-	// Anything else counts as absent: no request is refused for its trace. Nodes that trace nothing
-	// pass over it. Ignored beside batch: each of its requests has its own.
+	// Anything else counts as absent: no request is refused for its trace. Nodes that trace nothing pass
+	// over it. Ignored beside batch: each of its requests has its own.
 	Trace         []byte `protobuf:"bytes,25,opt,name=trace,proto3" json:"trace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -453,8 +453,7 @@ type Certificate struct {
 	// The number of ephemeral entries that ended with the session; those that linger count too.
 	Ephemerals uint64   `protobuf:"varint,12,opt,name=ephemerals,proto3" json:"ephemerals,omitempty"`
 	Will       WillFate `protobuf:"varint,13,opt,name=will,proto3,enum=holdfast.v1.WillFate" json:"will,omitempty"`
-	// What follows tells a person more of the end. Below feature level 2 it is absent from the certificates of global
-	// sessions. The session's timeout, when it was opened, and its labels:
+	// What follows tells a person more of the end. The session's timeout, when it was opened, and its labels:
 	Timeout  *durationpb.Duration   `protobuf:"bytes,14,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	OpenedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`
 	Labels   map[string]string      `protobuf:"bytes,16,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
