@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"cmp"
 	"errors"
 
 	logv1 "holdfast/proto/holdfast/log/v1"
@@ -22,8 +21,11 @@ type spaceRestorer struct {
 
 // beginTree takes what a header says of the tree.
 func (r *restorer) beginTree(m *logv1.Header) error {
+	if err := checkLevel(m.GetLevel()); err != nil {
+		return err
+	}
 	limits, err := limitsFrom(m.GetLimits())
-	if err := cmp.Or(checkLevel(m.GetLevel()), err); err != nil {
+	if err != nil {
 		return err
 	}
 	s := &space{level: m.GetLevel(), limits: limits}

@@ -14,8 +14,8 @@ import (
 	"holdfast/tree/form"
 )
 
-// writesOf returns what a tracker needs to take writes to the tree of a state.
-func writesOf(v *view) leader.Writes {
+// trackerWrites returns what a tracker needs to take writes to the tree.
+func trackerWrites() leader.Writes {
 	return leader.Writes{Check: checkWrite, Acknowledge: acknowledge}
 }
 

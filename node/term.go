@@ -150,7 +150,7 @@ func (t *terms) configure(term uint64) leader.Config {
 		Logger: t.options.Logger,
 		Clock:  t.options.Clock,
 		Ask:    t.members.meetings.askStream,
-		Writes: writesOf(t.view),
+		Writes: trackerWrites(),
 	}
 	cfg.Heard = func(from session.Node, sent time.Time) {
 		t.options.timings.heard(from, sent)

@@ -62,7 +62,7 @@ type certificateView struct {
 	// Ephemerals counts the entries of the tree that went with the session.
 	Ephemerals uint64 `json:"ephemerals,omitempty"`
 	// Will is what became of the session's will, absent without one.
-	Will string `json:"will,omitempty"`
+	Will          string            `json:"will,omitempty"`
 	TimeoutMS     int64             `json:"timeout_ms"`
 	OpenedAt      *time.Time        `json:"opened_at,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`

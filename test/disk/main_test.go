@@ -63,9 +63,9 @@ func build(t *testing.T) programs {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "holdfast/cmd/node", "holdfast/test/disk/faultd")
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, failed := cmd.CombinedOutput(); failed != nil {
 		os.RemoveAll(dir)
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("%v: %s", failed, out)
 	}
 	snapshots, err := altered.Node(ctx, dir, "../..", altered.Snapshots("300 * time.Millisecond", 40, 20))
 	if err != nil {

@@ -80,9 +80,9 @@ func (l *ledger) client() *client.Client {
 
 // clientAt returns a client that knows all nodes and is connected to node n, with the sessions that it opened there. A
 // client chooses a node at random: clients that chose another node close their sessions.
-func (l *ledger) clientAt(n, count int, timeout time.Duration) (*client.Client, []*account) {
+func (l *ledger) clientAt(n, count int, wanted time.Duration) (*client.Client, []*account) {
 	l.c.t.Helper()
-	return l.clientWith(n, count, client.SessionOptions{Timeout: timeout})
+	return l.clientWith(n, count, client.SessionOptions{Timeout: wanted})
 }
 
 // clientWith is clientAt for sessions of any kind.
@@ -112,9 +112,9 @@ func (l *ledger) forget(a *account) {
 }
 
 // open opens count sessions at x and watches them.
-func (l *ledger) open(x *client.Client, count int, timeout time.Duration) []*account {
+func (l *ledger) open(x *client.Client, count int, wanted time.Duration) []*account {
 	l.c.t.Helper()
-	return l.openAll(x, count, client.SessionOptions{Timeout: timeout})
+	return l.openAll(x, count, client.SessionOptions{Timeout: wanted})
 }
 
 // openAll is open for sessions of any kind.

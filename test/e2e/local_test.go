@@ -75,9 +75,9 @@ func TestLocalSessions(t *testing.T) {
 }
 
 // localsAt opens local sessions at node n, with a client of their own.
-func (l *ledger) localsAt(n, count int, timeout time.Duration) []*account {
+func (l *ledger) localsAt(n, count int, wanted time.Duration) []*account {
 	l.c.t.Helper()
-	_, opened := l.clientWith(n, count, client.SessionOptions{Timeout: timeout, Local: true})
+	_, opened := l.clientWith(n, count, client.SessionOptions{Timeout: wanted, Local: true})
 	for _, a := range opened {
 		if s := a.session; !s.Local() || int(s.Owner()) != n || int(s.ID().Node()) != n {
 			l.c.t.Fatalf("session %s is local %v, owned by node %d; want a local one of node %d", s.ID(), s.Local(),

@@ -53,7 +53,8 @@ func Start() (*Cluster, error) {
 	}
 	program := filepath.Join(dir, "node")
 	//nolint:noctx // building ends by itself
-	if out, err := exec.Command("go", "build", "-o", program, "holdfast/cmd/node").CombinedOutput(); err != nil {
+	out, err := exec.Command("go", "build", "-o", program, "holdfast/cmd/node").CombinedOutput()
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("build the node: %w: %s", err, out), os.RemoveAll(dir))
 	}
 	//nolint:noctx // Stop ends it

@@ -10,9 +10,13 @@ import (
 )
 
 // judges are the judges whose guarantee has no number.
+//
+//nolint:gochecknoglobals // a table that nothing changes
 var judges = []string{"admission", "durability", "liveness", "recipes"}
 
 // kinds are the kinds of defects that once escaped all tests, with what escaped.
+//
+//nolint:gochecknoglobals // a table that nothing changes
 var kinds = map[string]string{
 	"access":                   "a role that was refused one call, and asked through another",
 	"agreement":                "replicas that differ; a follower that never catches up; an entry committed and not yet applied",

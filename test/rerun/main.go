@@ -62,15 +62,15 @@ func (s season) all(ctx context.Context, args []string) (bool, error) {
 		return false, failed // go test itself failed
 	}
 	for _, t := range first.timedOut() {
-		fmt.Fprintf(s.out, "==== %s timed out, and is run once more, alone\n", t)
+		_, _ = fmt.Fprintf(s.out, "==== %s timed out, and is run once more, alone\n", t)
 		again, failed := s.tests(ctx, nil, alone(args, t))
 		passed := failed == nil && again.passed(t)
 		ok = ok && passed
 		if !passed {
-			fmt.Fprintf(s.out, "FAIL %s: timed out, then failed when it ran alone\n", t)
+			_, _ = fmt.Fprintf(s.out, "FAIL %s: timed out, then failed when it ran alone\n", t)
 			continue
 		}
-		fmt.Fprintf(s.out, "FLAKY %s: it timed out, and passed when it ran alone. Its first output:\n%s\n"+
+		_, _ = fmt.Fprintf(s.out, "FLAKY %s: it timed out, and passed when it ran alone. Its first output:\n%s\n"+
 			"FLAKY %s: its second output:\n%s\n", t, first.output(t), t, again.output(t))
 		if err := add(s.flaky, fmt.Sprintln("FLAKY", t)); err != nil {
 			return false, err
@@ -90,8 +90,8 @@ func (s season) tests(ctx context.Context, env, args []string) (*report, error) 
 func alone(args []string, t test) []string {
 	var flags []string
 	for _, arg := range args {
-		flag, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if strings.HasPrefix(arg, "-") && flag != "run" && flag != "parallel" {
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if strings.HasPrefix(arg, "-") && name != "run" && name != "parallel" {
 			flags = append(flags, arg)
 		}
 	}

@@ -36,11 +36,13 @@ func TestOutcomes(t *testing.T) {
 			dir := t.TempDir()
 			var out strings.Builder
 			runs := 0
-			s := season{out: &out, timings: filepath.Join(dir, "timings"), flaky: filepath.Join(dir, "flaky"),
+			s := season{
+				out: &out, timings: filepath.Join(dir, "timings"), flaky: filepath.Join(dir, "flaky"),
 				run: func(ctx context.Context, env []string, out io.Writer, args []string) error {
 					runs++
 					return goTest("")(ctx, append(env, "ONCE="+filepath.Join(dir, "once")), out, args)
-				}}
+				},
+			}
 			pkg := "./testdata/outcomes"
 			if tt.tests == "" {
 				pkg = "./testdata/broken"

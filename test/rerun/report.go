@@ -62,7 +62,7 @@ func (r *report) Write(p []byte) (int, error) {
 func (r *report) line(line []byte) {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil {
-		fmt.Fprintf(r.out, "%s\n", line)
+		_, _ = fmt.Fprintf(r.out, "%s\n", line)
 		return
 	}
 	if e.Test == "" {
@@ -71,7 +71,7 @@ func (r *report) line(line []byte) {
 			r.unfinished(e.Package)
 		}
 		if e.Output != "PASS\n" {
-			fmt.Fprint(r.out, e.Output)
+			_, _ = fmt.Fprint(r.out, e.Output)
 		}
 		return
 	}
@@ -98,7 +98,7 @@ func (r *report) line(line []byte) {
 
 func (r *report) show(of *result) {
 	if r.verbose || of.failed || of.timedOut {
-		fmt.Fprint(r.out, of.out.String())
+		_, _ = fmt.Fprint(r.out, of.out.String())
 	}
 }
 

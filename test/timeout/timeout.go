@@ -23,32 +23,32 @@ const (
 )
 
 // Fatalf ends a test that waited too long for something.
-func Fatalf(t testing.TB, format string, args ...any) {
-	t.Helper()
+func Fatalf(tb testing.TB, format string, args ...any) {
+	tb.Helper()
 	text := fmt.Sprintf(format, args...)
-	if os.Getenv(Variable) == "" {
-		t.Fatal(text)
+	if os.Getenv(Variable) == "" { //nolint:forbidigo // test/rerun sets it
+		tb.Fatal(text)
 	}
-	t.Skip(Mark + text)
+	tb.Skip(Mark + text)
 }
 
 // Check ends the test if err is not nil: as timed out if a deadline of a context or a
 // connection caused err, as failed otherwise.
-func Check(t testing.TB, err error) {
-	t.Helper()
+func Check(tb testing.TB, err error) {
+	tb.Helper()
 	switch {
 	case err == nil:
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		Fatalf(t, "%v", err)
+		Fatalf(tb, "%v", err)
 	default:
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // Until calls ok every interval until it reports true, and returns how long that took. After the limit it ends the test
 // as timed out, with the text that ok returned last.
-func Until(t testing.TB, limit, interval time.Duration, what string, ok func() (bool, string)) time.Duration {
-	t.Helper()
+func Until(tb testing.TB, limit, interval time.Duration, what string, ok func() (bool, string)) time.Duration {
+	tb.Helper()
 	began := time.Now()
 	for {
 		done, last := ok()
@@ -57,11 +57,14 @@ func Until(t testing.TB, limit, interval time.Duration, what string, ok func() (
 			return took
 		}
 		if took > limit {
-			Fatalf(t, "%s: not within %v; last: %s", what, limit, last)
+			Fatalf(tb, "%s: not within %v; last: %s", what, limit, last)
 		}
-		time.Sleep(interval)
+		time.Sleep(interval) //nolint:forbidigo // between two looks
 	}
 }
 
 // Ended reports whether the test has failed or timed out, for clean-ups that print logs of processes.
-func Ended(t testing.TB) bool { return t.Failed() || t.Skipped() }
+func Ended(tb testing.TB) bool {
+	tb.Helper()
+	return tb.Failed() || tb.Skipped()
+}

@@ -28,10 +28,10 @@ func (silent) Printf(string, ...any) {}
 const manyEvents = 10_000
 
 // goClient returns an unmodified client of go-zookeeper with a session.
-func goClient(t *testing.T, addresses []string, timeout time.Duration) (*gozk.Conn, <-chan gozk.Event) {
+func goClient(t *testing.T, addresses []string, wanted time.Duration) (*gozk.Conn, <-chan gozk.Event) {
 	t.Helper()
 	events := make(chan gozk.Event, manyEvents) // the library drops what does not fit into its own
-	z, _, err := gozk.Connect(addresses, timeout,
+	z, _, err := gozk.Connect(addresses, wanted,
 		gozk.WithLogger(silent{}), gozk.WithLogInfo(false), gozk.WithEventCallback(func(e gozk.Event) { events <- e }))
 	if err != nil {
 		t.Fatal(err)

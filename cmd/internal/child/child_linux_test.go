@@ -362,14 +362,14 @@ func TestChecks(t *testing.T) {
 	text, err := os.ReadFile(started)
 	for ; err != nil; text, err = os.ReadFile(started) {
 		select {
-		case err := <-checked:
-			t.Fatalf("the check ended by itself: %v", err)
+		case ended := <-checked:
+			t.Fatalf("the check ended by itself: %v", ended)
 		case <-again.C:
 		}
 	}
 	cancel(late)
-	if err := <-checked; !errors.Is(err, late) {
-		t.Errorf("got %v, want the cause", err)
+	if ended := <-checked; !errors.Is(ended, late) {
+		t.Errorf("got %v, want the cause", ended)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {

@@ -77,6 +77,7 @@ func (s *Suite[S, C]) find(ctx context.Context, row LeftOut[C]) (search.Invarian
 // RulesLeftOut requires that each row of LeftOuts is what a search finds, that README.md has it, and that the same steps
 // break nothing with all rules in force.
 func (s *Suite[S, C]) RulesLeftOut(t *testing.T) {
+	t.Helper()
 	for _, row := range s.LeftOuts {
 		names, texts, breaks := s.Protocol.Names(row.Without), s.Protocol.Texts(row.Without), s.Protocol.Broken(row.Breaks)
 		t.Run(names+" "+breaks, func(t *testing.T) {
@@ -108,6 +109,7 @@ func (s *Suite[S, C]) RulesLeftOut(t *testing.T) {
 
 // SmallScopes requires that nothing breaks in any history of Wholes, and that README.md has the number of their states.
 func (s *Suite[S, C]) SmallScopes(t *testing.T) {
+	t.Helper()
 	for _, c := range s.Wholes {
 		s.explore(t, c)
 	}
@@ -119,6 +121,7 @@ func (s *Suite[S, C]) SmallScopes(t *testing.T) {
 }
 
 func (s *Suite[S, C]) explore(t *testing.T, c Whole[C]) {
+	t.Helper()
 	limit, most := Bounds(t)
 	t.Run(c.Scope.String()+" "+s.Protocol.Broken(c.For), func(t *testing.T) {
 		ctx := t.Context()
@@ -154,6 +157,7 @@ func (s *Suite[S, C]) explore(t *testing.T, c Whole[C]) {
 
 // WideScopes requires that nothing breaks in random histories of Wides, and of the scopes of LeftOuts if those are wide.
 func (s *Suite[S, C]) WideScopes(t *testing.T) {
+	t.Helper()
 	limit, _ := Bounds(t)
 	scopes := slices.Clone(s.Wides)
 	for _, row := range s.LeftOuts {
@@ -184,6 +188,7 @@ func (s *Suite[S, C]) WideScopes(t *testing.T) {
 // ExploreAndWalk requires that walks find what Explore finds, in a history that is no shorter, and that the history is
 // real: it replays without [search.Machine.Canonicalize].
 func (s *Suite[S, C]) ExploreAndWalk(t *testing.T, row LeftOut[C]) {
+	t.Helper()
 	newMachine := func() *search.Machine[S] { return s.Machine(row.Scope, row.Without, row.Breaks) }
 	m := newMachine()
 	shortest := search.Explore(t.Context(), newMachine, toFind)
@@ -207,6 +212,7 @@ func (s *Suite[S, C]) ExploreAndWalk(t *testing.T, row LeftOut[C]) {
 
 // Impossible requires that an event that is not possible leaves the state as it is: searches rely on it.
 func (s *Suite[S, C]) Impossible(t *testing.T) {
+	t.Helper()
 	for _, row := range s.LeftOuts {
 		m := s.Machine(row.Scope, row.Without, s.All)
 		random := rand.New(rand.NewPCG(1, 8))

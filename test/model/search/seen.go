@@ -15,13 +15,13 @@ func bytesOf[S any](s *S) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(s)
 func mustBeBytes[S any]() {
 	var check func(t reflect.Type)
 	check = func(t reflect.Type) {
-		switch t.Kind() {
+		switch t.Kind() { //nolint:exhaustive // all others are refused
 		case reflect.Uint8:
 		case reflect.Array:
 			check(t.Elem())
 		case reflect.Struct:
-			for i := range t.NumField() {
-				check(t.Field(i).Type)
+			for field := range t.Fields() {
+				check(field.Type)
 			}
 		default:
 			panic(fmt.Sprintf("search %v: a state has a %v, and must have bytes only", reflect.TypeFor[S](), t))
