@@ -23,7 +23,7 @@ import (
 // hosts for anything.
 type browser struct {
 	t   *testing.T
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // chromedp keeps the tab in it
 	// origin is the only one that pages may ask.
 	origin string
 

@@ -37,72 +37,72 @@ type running struct {
 }
 
 // stop stops the node, if it runs.
-func (r *running) stop(t testing.TB) {
-	t.Helper()
-	whole.StopAll(t, r.Life)
+func (r *running) stop(tb testing.TB) {
+	tb.Helper()
+	whole.StopAll(tb, r.Life)
 }
 
 // startBound bounds the wait for a cluster.
 const startBound = time.Minute
 
 // begin starts a cluster, whose configurations may be changed before.
-func begin(t testing.TB, change func(c *config.Config)) *cluster {
-	t.Helper()
+func begin(tb testing.TB, change func(c *config.Config)) *cluster {
+	tb.Helper()
 	c := &cluster{}
-	c.t, _ = t.(*testing.T)
-	log, err := os.Create(filepath.Join(t.ArtifactDir(), "nodes.log"))
-	timeout.Check(t, err)
-	t.Cleanup(func() { log.Close() }) //nolint:errcheck // what is missing at its end helps nobody
+	c.t, _ = tb.(*testing.T)
+	log, err := os.Create(filepath.Join(tb.ArtifactDir(), "nodes.log"))
+	timeout.Check(tb, err)
+	tb.Cleanup(func() { log.Close() }) // what is missing at its end helps nobody
 	c.log = log
-	c.configs = whole.OnLoopback(t, 3)
+	c.configs = whole.OnLoopback(tb, 3)
 	for i := range c.configs {
 		if change != nil {
 			change(&c.configs[i])
 		}
 	}
 	for _, cfg := range c.configs {
-		c.run(t, cfg)
+		c.run(tb, cfg)
 	}
 	bound := time.After(startBound)
 	for i, n := range c.nodes {
 		select {
 		case <-n.Ready():
 		case <-bound:
-			timeout.Fatalf(t, "node %d does not serve after %v", i+1, startBound)
+			timeout.Fatalf(tb, "node %d does not serve after %v", i+1, startBound)
 		}
 	}
 	return c
 }
 
 // run starts a node, which runs until the end of the test unless it is stopped before.
-func (c *cluster) run(t testing.TB, cfg config.Config) {
-	t.Helper()
-	net := &cutter{http: cfg.Listen.HTTP}
+func (c *cluster) run(tb testing.TB, cfg config.Config) {
+	tb.Helper()
+	cut := &cutter{http: cfg.Listen.HTTP}
 	n, err := whole.Begin(cfg, node.Options{
 		Logger:  hclog.New(&hclog.LoggerOptions{Name: fmt.Sprint("n", cfg.Node), Level: hclog.Info, Output: c.log}),
-		Network: net, Console: console.ForNode,
+		Network: cut, Console: console.ForNode,
 	})
-	timeout.Check(t, err)
-	r := &running{n, net}
-	t.Cleanup(func() { r.stop(t) })
+	timeout.Check(tb, err)
+	r := &running{n, cut}
+	tb.Cleanup(func() { r.stop(tb) })
 	c.nodes = append(c.nodes, r)
 }
 
 // connect gives the cluster a client, which a test ends.
-func (c *cluster) connect(t testing.TB) *client.Client {
-	t.Helper()
-	return c.connectAs(t, client.Config{})
+func (c *cluster) connect(tb testing.TB) *client.Client {
+	tb.Helper()
+	return c.connectAs(tb, client.Config{})
 }
 
 // connectAs is connect for a client that says who it is.
-func (c *cluster) connectAs(t testing.TB, cfg client.Config) *client.Client {
-	t.Helper()
+func (c *cluster) connectAs(tb testing.TB, cfg client.Config) *client.Client {
+	tb.Helper()
 	for i := range c.configs {
 		cfg.Endpoints = append(cfg.Endpoints, c.configs[i].Listen.Client)
 	}
 	cl, err := client.New(cfg)
-	timeout.Check(t, err)
-	t.Cleanup(func() { cl.Close() }) //nolint:errcheck // the cluster may be gone
+	timeout.Check(tb, err)
+	tb.Cleanup(func() { cl.Close() }) // the cluster may be gone
 	c.client = cl
 	return cl
 }
@@ -116,16 +116,16 @@ func (c *cluster) url(at int, page string) string {
 }
 
 // leader returns which node leads, counted from 0.
-func (c *cluster) leader(t testing.TB) int {
-	t.Helper()
-	members, err := c.client.Members(t.Context())
-	timeout.Check(t, err)
+func (c *cluster) leader(tb testing.TB) int {
+	tb.Helper()
+	members, err := c.client.Members(tb.Context())
+	timeout.Check(tb, err)
 	for i, m := range members {
 		if m.Leader {
 			return i
 		}
 	}
-	t.Fatal("no leader")
+	tb.Fatal("no leader")
 	return -1
 }
 
@@ -144,7 +144,7 @@ func (n *cutter) cut() {
 	defer n.mu.Unlock()
 	n.isCut = true
 	for c := range n.conns {
-		c.Close() //nolint:errcheck // it is to be gone
+		c.Close() // it is to be gone
 	}
 	n.conns = nil
 }
@@ -184,7 +184,7 @@ func (n *cutter) Dial(ctx context.Context, address string) (net.Conn, error) {
 		return nil, err
 	}
 	if !n.keep(c) {
-		c.Close() //nolint:errcheck // it is to be gone
+		c.Close() // it is to be gone
 		return nil, net.ErrClosed
 	}
 	return c, nil
@@ -202,6 +202,6 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil || l.cutter.keep(c) {
 			return c, err
 		}
-		c.Close() //nolint:errcheck // it is to be gone
+		c.Close() // it is to be gone
 	}
 }

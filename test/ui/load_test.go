@@ -92,6 +92,7 @@ func BenchmarkOpenConsoles(b *testing.B) {
 const consoles = 200
 
 func openConsoles(b *testing.B, people int) {
+	b.Helper()
 	c := begin(b, nil)
 	const span = 30 * time.Second
 	used(10 * time.Second) // the cluster settles
@@ -130,17 +131,17 @@ type desk struct {
 // watch loads the content anew with each event, and returns why it ends.
 func (d *desk) watch(ctx context.Context, loads *atomic.Int64) error {
 	d.browser.Transport = &http.Transport{}
-	stream, err := d.get(ctx, "events", false)
+	stream, err := d.get(ctx, "events", "")
 	if err != nil {
 		return err
 	}
-	defer stream.Body.Close() //nolint:errcheck // it ends with the benchmark
+	defer stream.Body.Close() // it ends with the benchmark
 	buffer := make([]byte, 4096)
 	for {
 		if _, err := stream.Body.Read(buffer); err != nil {
 			return fmt.Errorf("the stream: %w", err)
 		}
-		content, err := d.get(ctx, "", true)
+		content, err := d.get(ctx, "", "content")
 		if err != nil {
 			return err
 		}
@@ -152,14 +153,14 @@ func (d *desk) watch(ctx context.Context, loads *atomic.Int64) error {
 	}
 }
 
-func (d *desk) get(ctx context.Context, page string, part bool) (*http.Response, error) {
+func (d *desk) get(ctx context.Context, page, part string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url(0, page), nil)
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Authorization", fmt.Sprintf("Bearer person-%d", d.person))
-	if part {
-		r.Header.Set("Holdfast-Part", "content")
+	if part != "" {
+		r.Header.Set("Holdfast-Part", part)
 	}
 	answer, err := d.browser.Do(r)
 	if err == nil && answer.StatusCode != http.StatusOK {

@@ -36,7 +36,7 @@ func BenchmarkAMillionSessions(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer conn.Close() //nolint:errcheck // the benchmark is over
+		defer conn.Close() // the benchmark is over
 		sessions := holdfastv1.NewSessionServiceClient(conn)
 		for range inFlight {
 			opening.Go(func() {

@@ -27,9 +27,9 @@ func inhabit(t *testing.T, c *cluster) (alive *client.Session, dead session.ID) 
 	cl, ctx := c.connectAs(t, client.Config{
 		Principal: planted, Digests: []string{"<script>window.planted=1</script>" + ":secret"},
 	}), t.Context()
-	open := func(timeout time.Duration) *client.Session {
+	open := func(wanted time.Duration) *client.Session {
 		s, err := cl.Open(ctx, client.SessionOptions{
-			Timeout: timeout, Labels: map[string]string{"name": "web-1", "note": planted},
+			Timeout: wanted, Labels: map[string]string{"name": "web-1", "note": planted},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +49,7 @@ func inhabit(t *testing.T, c *cluster) (alive *client.Session, dead session.ID) 
 	write("/binary", "\x00\x01\xff"+planted, client.CreateOptions{})
 	for range 2 {
 		m := recipes.NewLock(alive, "/locks/backup", recipes.WithHolder(planted))
-		go m.Lock(ctx) //nolint:errcheck // the second one waits until the end of the test
+		go m.Lock(ctx) // the second one waits until the end of the test
 	}
 	for at := time.Now(); ; {
 		page, err := tr.ListPage(ctx, "/locks/backup", client.Listing{})

@@ -42,7 +42,7 @@ func TestPagesWithoutABrowser(t *testing.T) {
 		r.Header = header
 		answer, err := http.DefaultClient.Do(r)
 		timeout.Check(t, err)
-		defer answer.Body.Close() //nolint:errcheck // it was read
+		defer answer.Body.Close() // it was read
 		body, err := io.ReadAll(answer.Body)
 		if err != nil || answer.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %s, %v\n%s", page, answer.Status, err, body)

@@ -44,13 +44,13 @@ func TestRoles(t *testing.T) {
 		Endpoints: []string{c.configs[0].Listen.Client}, Token: client.StaticToken(tokens["cleo"]), PlainToken: true,
 	})
 	timeout.Check(t, err)
-	defer cl.Close() //nolint:errcheck // the test is over
+	defer cl.Close() // the test is over
 	s, err := cl.Open(t.Context(), client.SessionOptions{Timeout: 10 * time.Second})
 	timeout.Check(t, err)
 	of := "sessions/" + s.ID().String()
 	ask := func(who, method, page string, form url.Values, origin string) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), method, c.url(0, page), strings.NewReader(form.Encode()))
-		timeout.Check(t, err)
+		r, failed := http.NewRequestWithContext(t.Context(), method, c.url(0, page), strings.NewReader(form.Encode()))
+		timeout.Check(t, failed)
 		if who != "" {
 			r.SetBasicAuth("whoever", tokens[who])
 		}
@@ -59,11 +59,11 @@ func TestRoles(t *testing.T) {
 			r.Header.Set("Origin", origin)
 			r.Header.Set("Sec-Fetch-Site", "cross-site")
 		}
-		answer, err := http.DefaultClient.Do(r)
-		timeout.Check(t, err)
-		defer answer.Body.Close() //nolint:errcheck // it was read
-		body, err := io.ReadAll(answer.Body)
-		timeout.Check(t, err)
+		answer, failed := http.DefaultClient.Do(r)
+		timeout.Check(t, failed)
+		defer answer.Body.Close() // it was read
+		body, failed := io.ReadAll(answer.Body)
+		timeout.Check(t, failed)
 		for _, token := range tokens {
 			if strings.Contains(string(body), token) {
 				t.Errorf("%s of %s shows a token", page, who)
@@ -119,7 +119,7 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s is offered to transfer leadership and to add nodes: %v, want %v", who, got, offered)
 		}
 	}
-	if f, err := cl.Get(t.Context(), s.ID()); err != nil || f.Certificate == nil ||
+	if f, failed := cl.Get(t.Context(), s.ID()); failed != nil || f.Certificate == nil ||
 		f.Certificate.Cause != session.CauseKilled {
 		t.Errorf("the session: %+v, %v", f.Certificate, err)
 	}

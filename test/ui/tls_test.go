@@ -76,7 +76,7 @@ func TestCertificates(t *testing.T) {
 		TLS:       &client.TLS{CACert: ca.File, Cert: carl.Cert, Key: carl.Key},
 	})
 	timeout.Check(t, err)
-	defer cl.Close() //nolint:errcheck // the test is over
+	defer cl.Close() // the test is over
 	opening, cancel := context.WithTimeout(t.Context(), startBound)
 	defer cancel()
 	s, err := cl.Open(opening, client.SessionOptions{Timeout: 20 * time.Second})
@@ -87,22 +87,22 @@ func TestCertificates(t *testing.T) {
 		cfg := &tls.Config{RootCAs: roots}
 		if who != "" {
 			f := by.Client(config.Default().ClusterID, who)
-			own, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-			timeout.Check(t, err)
+			own, failed := tls.LoadX509KeyPair(f.Cert, f.Key)
+			timeout.Check(t, failed)
 			cfg.Certificates = []tls.Certificate{own}
 		}
 		browser := &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}}
 		defer browser.CloseIdleConnections()
-		r, err := http.NewRequestWithContext(t.Context(), method, c.url(at, page), strings.NewReader(form.Encode()))
-		timeout.Check(t, err)
+		r, failed := http.NewRequestWithContext(t.Context(), method, c.url(at, page), strings.NewReader(form.Encode()))
+		timeout.Check(t, failed)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		answer, err := browser.Do(r)
-		if err != nil {
-			return 0, "", err
+		answer, failed := browser.Do(r)
+		if failed != nil {
+			return 0, "", failed
 		}
-		defer answer.Body.Close() //nolint:errcheck // it was read
-		body, err := io.ReadAll(answer.Body)
-		return answer.StatusCode, string(body), err
+		defer answer.Body.Close() // it was read
+		body, failed := io.ReadAll(answer.Body)
+		return answer.StatusCode, string(body), failed
 	}
 	of := "sessions/" + s.ID().String()
 	kill := url.Values{"why": {"a test"}, "sure": {"yes"}}
@@ -119,31 +119,31 @@ func TestCertificates(t *testing.T) {
 		{"nobody", "GET", "", nil, 401, "does not take the token or certificate"},
 		{"otto", "POST", of + "/kill", kill, 200, "has ended"},
 	} {
-		code, shown, err := ask(ca, tt.who, tt.method, 0, tt.page, tt.form)
-		if err != nil || code != tt.code || !strings.Contains(shown, tt.shows) {
-			t.Errorf("%s %s by %q: %d, %v, want %d with %q:\n%s", tt.method, tt.page, tt.who, code, err, tt.code, tt.shows, shown)
+		code, shown, failed := ask(ca, tt.who, tt.method, 0, tt.page, tt.form)
+		if failed != nil || code != tt.code || !strings.Contains(shown, tt.shows) {
+			t.Errorf("%s %s by %q: %d, %v, want %d with %q:\n%s", tt.method, tt.page, tt.who, code, failed, tt.code, tt.shows, shown)
 		}
 	}
 	for at := range c.nodes { // one of them leads, and does not say so at the others, which know it
 		for begun := time.Now(); ; {
-			_, shown, err := ask(ca, "anna", "GET", at, "", nil)
-			if err == nil && !strings.Contains(shown, "No leader is known: nothing is written") {
+			_, shown, failed := ask(ca, "anna", "GET", at, "", nil)
+			if failed == nil && !strings.Contains(shown, "No leader is known: nothing is written") {
 				break
 			}
 			if time.Since(begun) > waitBound {
-				t.Fatalf("the overview of node %d: %v\n%s", at+1, err, shown)
+				t.Fatalf("the overview of node %d: %v\n%s", at+1, failed, shown)
 			}
 		}
 	}
-	if code, _, err := ask(ca, "", "GET", 0, "", nil); err == nil {
+	if code, _, failed := ask(ca, "", "GET", 0, "", nil); failed == nil {
 		t.Errorf("without a certificate: %d", code)
 	}
-	if code, _, err := ask(foreign, "otto", "GET", 0, "", nil); err == nil {
+	if code, _, failed := ask(foreign, "otto", "GET", 0, "", nil); failed == nil {
 		t.Errorf("with a certificate of another CA: %d", code)
 	}
-	if f, err := cl.Get(t.Context(), s.ID()); err != nil || f.Certificate == nil ||
+	if f, failed := cl.Get(t.Context(), s.ID()); failed != nil || f.Certificate == nil ||
 		f.Certificate.Cause != session.CauseKilled || f.Certificate.Story.By != name("otto") {
-		t.Errorf("the session: %+v, %v", f.Certificate, err)
+		t.Errorf("the session: %+v, %v", f.Certificate, failed)
 	}
 	audit, err := os.ReadFile(filepath.Join(dir, "1.log"))
 	if err != nil || !strings.Contains(string(audit), name("otto")) {

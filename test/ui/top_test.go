@@ -34,7 +34,7 @@ func inTerminal(t *testing.T, line string) *terminal {
 	}
 	x := &terminal{t, filepath.Join(t.TempDir(), "tmux")}
 	x.tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", line+`; echo "ended with $?"; exec cat`)
-	t.Cleanup(func() { _ = exec.Command("tmux", "-S", x.socket, "kill-server").Run() }) //nolint:errcheck // it may be gone
+	t.Cleanup(func() { _ = exec.Command("tmux", "-S", x.socket, "kill-server").Run() }) // it may be gone
 	return x
 }
 
