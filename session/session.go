@@ -91,7 +91,8 @@ type Certificate struct {
 	Story Story
 }
 
-// Story is what a certificate tells besides, so that a person understands the end long after the session is gone.
+// Story is what a certificate tells besides, so that a person understands the end long after the session is gone. A
+// stream that tells an end leaves it out, unless an operator ended the session.
 type Story struct {
 	// Timeout, OpenedAt and Labels are the session's. The labels are shared and must not be changed.
 	Timeout  time.Duration
