@@ -44,8 +44,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	flipped := slices.Clone(good)
 	flipped[len(flipped)-1] ^= 1
-	newer := slices.Clone(good)
-	newer[0] = 2
+	newer, none := slices.Clone(good), slices.Clone(good)
+	newer[0], none[0] = 2, 0
 	notMessage := []byte{entryFormat, 0, 0, 0, 0, 0xff}
 	binary.LittleEndian.PutUint32(notMessage[1:], checksum(notMessage[frameSize:]))
 	all := everyCommand()
@@ -81,6 +81,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"nothing", nil, "shorter than its frame"},
 		{"half a frame", good[:4], "shorter than its frame"},
 		{"another format", newer, "the entry has format 2, and this program reads format 1"},
+		{"no format", none, "the entry has format 0, and this program reads format 1"},
 		{"flipped bit", flipped, "checksum"},
 		{"cut short", good[:len(good)-1], "checksum"},
 		{"no message", notMessage, "entry message"},

@@ -17,7 +17,13 @@ const (
 	DirectoryFormat = 1
 	// GreetingFormat is the number in the greeting of a connection on Raft's port (transport/raftnet/greeting.go).
 	GreetingFormat = 1
+	// PeerFormat is the number of the messages between nodes. Both ends name it as a stream opens (transport/wire/peer.go).
+	PeerFormat = 1
 )
+
+// FeatureLevel is the newest feature level that this program knows (W8). The cluster's level stands in its log: the
+// Configure that founds the cluster sets it. A node stops at an entry or a snapshot with a higher level.
+const FeatureLevel = 1
 
 // FormatError refuses a form for its number.
 type FormatError struct {

@@ -15,10 +15,6 @@ type Hello struct {
 	Incarnation, Stream uint64
 }
 
-// PeerVersion is the format of the messages between nodes. Both ends name it as a stream opens, and a node refuses
-// every other number.
-const PeerVersion = 1
-
 // Newer reports whether h is a newer stream of its node than o.
 func (h Hello) Newer(o Hello) bool {
 	if h.Incarnation != o.Incarnation {

@@ -71,20 +71,20 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// A node refuses every other peer version by its number, at both ends.
-func TestAnotherPeerVersion(t *testing.T) {
-	for _, version := range []uint32{0, session.PeerVersion + 1} {
+// A node refuses messages of another format by the number, at both ends.
+func TestAnotherPeerFormat(t *testing.T) {
+	for _, found := range []uint32{0, session.PeerFormat + 1} {
 		hello := wire.HelloProto("c", session.Hello{Node: 2, Incarnation: 1, Stream: 1})
-		hello.GetHello().PeerVersion = version
+		hello.GetHello().Format = found
 		_, _, err := wire.HelloFrom(hello)
-		porttest.WantField(t, err, "hello.peer_version")
+		porttest.WantField(t, err, "hello.format")
 		welcome, err := wire.LeaderProto(session.LeaderMessage{Welcome: &session.Welcome{Term: 9, Leader: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		welcome.GetWelcome().PeerVersion = version
+		welcome.GetWelcome().Format = found
 		_, err = wire.LeaderFrom(welcome)
-		porttest.WantField(t, err, "welcome.peer_version")
+		porttest.WantField(t, err, "welcome.format")
 	}
 }
 

@@ -21,7 +21,7 @@ const maxClusterID = 255
 func HelloProto(clusterID string, h session.Hello) *peerv1.LearnerMessage {
 	return &peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Hello{Hello: &peerv1.Hello{
 		ClusterId: clusterID, Node: uint32(h.Node), Incarnation: h.Incarnation, Stream: h.Stream,
-		Directory: h.Directory, PeerVersion: session.PeerVersion,
+		Directory: h.Directory, Format: session.PeerFormat,
 	}}}
 }
 
@@ -39,7 +39,7 @@ func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 		return "", session.Hello{},
 			&session.FieldError{Field: "hello.cluster_id", Limit: fmt.Sprintf("1 to %d bytes", maxClusterID)}
 	}
-	if err := peerVersion("hello.peer_version", h.GetPeerVersion()); err != nil {
+	if err := peerFormat("hello.format", h.GetFormat()); err != nil {
 		return "", session.Hello{}, err
 	}
 	return h.GetClusterId(), session.Hello{
@@ -47,13 +47,13 @@ func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 	}, nil
 }
 
-// peerVersion refuses a node that speaks another format of messages than this one.
-func peerVersion(field string, version uint32) error {
-	if version == session.PeerVersion {
+// peerFormat refuses a node that speaks another format of messages than this one.
+func peerFormat(field string, found uint32) error {
+	if found == session.PeerFormat {
 		return nil
 	}
 	return &session.FieldError{Field: field, Limit: fmt.Sprintf("%d, which this node speaks, and not %d: run one release "+
-		"on all nodes", session.PeerVersion, version)}
+		"on all nodes", session.PeerFormat, found)}
 }
 
 // LearnerProto returns an answer of a learner, see [SendLearner].
@@ -263,7 +263,7 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 	switch {
 	case m.Welcome != nil:
 		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{
-			Term: m.Welcome.Term, Leader: uint32(m.Welcome.Leader), PeerVersion: session.PeerVersion,
+			Term: m.Welcome.Term, Leader: uint32(m.Welcome.Leader), Format: session.PeerFormat,
 		}}}, nil
 	case m.Heartbeat != nil:
 		h := &peerv1.Heartbeat{
@@ -298,7 +298,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 	case *peerv1.LeaderMessage_Welcome:
 		leader, err := NodeFrom("welcome.leader", m.Welcome.GetLeader())
 		if err == nil {
-			err = peerVersion("welcome.peer_version", m.Welcome.GetPeerVersion())
+			err = peerFormat("welcome.format", m.Welcome.GetFormat())
 		}
 		return session.LeaderMessage{Welcome: &session.Welcome{Term: m.Welcome.GetTerm(), Leader: leader}}, err
 	case *peerv1.LeaderMessage_Heartbeat:

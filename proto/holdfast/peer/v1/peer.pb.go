@@ -296,7 +296,7 @@ type Hello struct {
 	// Identity of the node's data directory. The leader's newest configuration must name the same directory.
 	Directory uint64 `protobuf:"fixed64,5,opt,name=directory,proto3" json:"directory,omitempty"`
 	// The format of the messages between nodes: 1. A leader refuses every other number.
-	PeerVersion   uint32 `protobuf:"varint,7,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
+	Format        uint32 `protobuf:"varint,6,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -366,9 +366,9 @@ func (x *Hello) GetDirectory() uint64 {
 	return 0
 }
 
-func (x *Hello) GetPeerVersion() uint32 {
+func (x *Hello) GetFormat() uint32 {
 	if x != nil {
-		return x.PeerVersion
+		return x.Format
 	}
 	return 0
 }
@@ -378,7 +378,7 @@ type Welcome struct {
 	Term   uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
 	Leader uint32                 `protobuf:"varint,2,opt,name=leader,proto3" json:"leader,omitempty"`
 	// As in Hello. A node refuses every other number.
-	PeerVersion   uint32 `protobuf:"varint,3,opt,name=peer_version,json=peerVersion,proto3" json:"peer_version,omitempty"`
+	Format        uint32 `protobuf:"varint,3,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -427,9 +427,9 @@ func (x *Welcome) GetLeader() uint32 {
 	return 0
 }
 
-func (x *Welcome) GetPeerVersion() uint32 {
+func (x *Welcome) GetFormat() uint32 {
 	if x != nil {
-		return x.PeerVersion
+		return x.Format
 	}
 	return 0
 }
@@ -2919,19 +2919,19 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\awelcome\x18\x01 \x01(\v2\x19.holdfast.peer.v1.WelcomeH\x00R\awelcome\x12;\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x1b.holdfast.peer.v1.HeartbeatH\x00R\theartbeat\x12\x1a\n" +
 	"\areplies\x18\x04 \x01(\fH\x00R\arepliesB\t\n" +
-	"\amessage\"\xb5\x01\n" +
+	"\amessage\"\xaa\x01\n" +
 	"\x05Hello\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\rR\x04node\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x16\n" +
 	"\x06stream\x18\x04 \x01(\x04R\x06stream\x12\x1c\n" +
-	"\tdirectory\x18\x05 \x01(\x06R\tdirectory\x12!\n" +
-	"\fpeer_version\x18\a \x01(\rR\vpeerVersion\"X\n" +
+	"\tdirectory\x18\x05 \x01(\x06R\tdirectory\x12\x16\n" +
+	"\x06format\x18\x06 \x01(\rR\x06format\"M\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
-	"\x06leader\x18\x02 \x01(\rR\x06leader\x12!\n" +
-	"\fpeer_version\x18\x03 \x01(\rR\vpeerVersion\"\xdf\x03\n" +
+	"\x06leader\x18\x02 \x01(\rR\x06leader\x12\x16\n" +
+	"\x06format\x18\x03 \x01(\rR\x06format\"\xdf\x03\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
