@@ -81,7 +81,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"nothing", nil, "shorter than its frame"},
 		{"half a frame", good[:4], "shorter than its frame"},
 		{"another format", newer, "the entry has format 2, and this program reads format 1"},
-		{"no format", none, "the entry has format 0, and this program reads format 1"},
+		{"no format", none, "entry format 0: there is no such format"},
 		{"flipped bit", flipped, "checksum"},
 		{"cut short", good[:len(good)-1], "checksum"},
 		{"no message", notMessage, "entry message"},
