@@ -9,6 +9,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/tree"
 )
 
 func TestConnectionsForgetWhatHasEnded(t *testing.T) {
@@ -33,7 +34,7 @@ func TestOfTwoResumesTheNewerIsTouched(t *testing.T) {
 		moved := func(attachment uint64) {
 			s.Attachment = attachment
 			w.view.put(s)
-			w.server.Applied(attachment, 1, []session.Change{{Kind: session.Moved, Session: s}})
+			w.server.Applied(attachment, 1, []session.Change{{Stamp: tree.StampAt(attachment, 1), Kind: session.Moved, Session: s}})
 		}
 		moved(2)
 		older, err := w.server.attach(s, w.conn, mark{}, w.server.clock.look())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 // firstLocal is the first id that node 1 claims in these tests.
@@ -75,7 +76,7 @@ func (w *world) global(r *session.UpgradeRequest, attachment uint64) session.Ses
 	s := session.Session{ID: r.ID, Timeout: r.Timeout, Owner: 1, Attachment: attachment, Labels: r.Labels}
 	index := w.view.AppliedIndex() + 1
 	w.view.hold(s)
-	w.server.Applied(index, 1, []session.Change{{Kind: session.Opened, Session: s}})
+	w.server.Applied(index, 1, []session.Change{{Stamp: tree.StampAt(index, 1), Kind: session.Opened, Session: s}})
 	w.view.put(s)
 	w.view.apply(index)
 	return s

@@ -29,7 +29,7 @@ import (
 type Config struct {
 	// Node is this node's number.
 	Node session.Node
-	// Tree is the tree that the state begins with. Without one the server serves sessions alone.
+	// Tree is the tree that the state begins with.
 	Tree TreeState
 	// Interval is the heartbeat interval that counts until a leader has told its own (R1).
 	Interval time.Duration

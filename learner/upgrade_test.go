@@ -10,6 +10,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/tree"
 )
 
 func TestL7AnUpgradeKeepsIDAndTimeout(t *testing.T) {
@@ -197,7 +198,7 @@ func TestL8TouchesGoOn(t *testing.T) {
 		// The entry is applied, but the node does not show it yet.
 		s := session.Session{ID: r.ID, Timeout: r.Timeout, Owner: 1, Attachment: 40}
 		w.view.hold(s)
-		w.server.Applied(1, 1, []session.Change{{Kind: session.Opened, Session: s}})
+		w.server.Applied(1, 1, []session.Change{{Stamp: tree.StampAt(1, 1), Kind: session.Opened, Session: s}})
 		if got := w.leader.beat(session.Heartbeat{}); len(got.touches) != 0 || got.Attachment >= 40 {
 			t.Errorf("with h = %d reported %v, want nothing", got.Attachment, got.touches)
 		}

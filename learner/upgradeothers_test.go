@@ -10,6 +10,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/tree"
 )
 
 // L8: touches by token and through the connection come while a session is handed over. Each touch finds the session as
@@ -40,7 +41,7 @@ func TestL8NoTouchFallsBetween(t *testing.T) {
 		}
 		wg.Go(func() {
 			<-begin
-			server.Applied(1, 1, []session.Change{{Kind: session.Opened, Session: s}})
+			server.Applied(1, 1, []session.Change{{Stamp: tree.StampAt(1, 1), Kind: session.Opened, Session: s}})
 		})
 		close(begin)
 		wg.Wait()
@@ -205,7 +206,7 @@ func TestL8AListDuringAnUpgradeReadsTheLog(t *testing.T) {
 				s := w.global(r, 40)
 				c := session.Certificate{ID: s.ID, Cause: session.CauseClosed, Owner: 1}
 				w.view.drop(c)
-				w.server.Applied(9, 1, []session.Change{{Kind: session.Ended, Session: s, Certificate: c}})
+				w.server.Applied(9, 1, []session.Change{{Stamp: tree.StampAt(9, 1), Kind: session.Ended, Session: s, Certificate: c}})
 				w.view.apply(9)
 				w.leader.reply(session.Reply{Seq: asked.Seq, Index: 9})
 				if p := <-pages; len(p.Sessions) != 0 {

@@ -10,6 +10,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/session"
+	"holdfast/tree"
+	"holdfast/tree/store"
+	"holdfast/tree/writers"
 )
 
 const (
@@ -39,9 +42,23 @@ type world struct {
 func config() Config {
 	return Config{
 		Node: 1, Interval: interval, LaggingWait: time.Second, Try: func() []string { return []string{"other:7400"} },
-		Logger: hclog.NewNullLogger(),
+		Logger: hclog.NewNullLogger(), Tree: emptyTree(true),
 	}
 }
+
+// emptyTree is a tree without entries, of a cluster that is founded or not.
+func emptyTree(founded bool) TreeState {
+	return TreeState{
+		Founded: founded, Root: store.New(noDigest{}, tree.DefaultLimits(), store.At{Stamp: tree.StampAt(1, 1)}).Freeze(),
+		Writers: writers.New(noDigest{}, writers.DefaultLimits()).Freeze(),
+	}
+}
+
+// noDigest is a digest that nobody looks at.
+type noDigest struct{}
+
+func (noDigest) Add([]byte)    {}
+func (noDigest) Remove([]byte) {}
 
 // localConfig configures node 1 to take local sessions.
 func localConfig() Config {

@@ -25,7 +25,7 @@ func (o treeObserver) RestoredTree(now *fsm.Tree) { o.server.RestoredTree(stateO
 // stateOf returns a tree as the server takes it.
 func stateOf(now *fsm.Tree) learner.TreeState {
 	return learner.TreeState{
-		Index: now.Index, Root: now.Root, Writers: now.Writers, Clock: now.Clock,
+		Index: now.Index, Founded: now.Level > 0, Root: now.Root, Writers: now.Writers, Clock: now.Clock,
 		Time: now.Time,
 	}
 }

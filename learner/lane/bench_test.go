@@ -26,7 +26,7 @@ func benchmarked(b *testing.B) (*lane.Lane, *lane.Hub, *store.Tree) {
 	of.Do(store.At{Stamp: tree.StampAt(1, 2), Principals: root}, tree.Transaction{
 		Then: []tree.Op{tree.Create{Path: "/a", Kind: tree.Persistent, Data: make([]byte, 100)}},
 	})
-	hub := lane.NewHub(lane.DefaultHubLimits(), lane.Published{Index: 1, Root: of.Freeze()})
+	hub := lane.NewHub(lane.DefaultHubLimits(), lane.Published{Index: 1, Founded: true, Root: of.Freeze()})
 	shared := lane.Shared{
 		Hub: hub, Writes: noWrites{}, Watches: watch.NewBudget(watch.MaxPerNode), Queued: lane.NewQueued(lane.MaxNodeQueued),
 		Unsent: lane.NewUnsent(lane.MaxNodeUnsent),
@@ -53,7 +53,7 @@ func BenchmarkPass(b *testing.B) {
 		index++
 		at := store.At{Stamp: tree.StampAt(index, 1), Principals: root}
 		_, changes := of.Do(at, tree.Transaction{Then: []tree.Op{tree.Set{Path: "/a", Version: tree.Any}}})
-		hub.Applied(lane.Published{Index: index, Root: of.Freeze()}, changes, nil)
+		hub.Applied(lane.Published{Index: index, Founded: true, Root: of.Freeze()}, changes, nil)
 		l.Pass()
 		l.Work()
 		for _, c := range conns {

@@ -34,8 +34,11 @@ type Kept interface {
 // Published is the state as lanes see it: the tree and its writers after the entry at Index.
 type Published struct {
 	Index uint64
-	Root  tree.Frozen
-	Kept  Kept
+	// Founded says that Root is the cluster's tree. Before, no request comes to a lane; one that comes soon after waits
+	// until its lane has gone on (W8).
+	Founded bool
+	Root    tree.Frozen
+	Kept    Kept
 	// Clock is the log clock (D3).
 	Clock time.Duration
 	// restores counts the snapshots that have replaced the state.
@@ -109,16 +112,14 @@ func NewHub(limits HubLimits, now Published) *Hub {
 }
 
 // AppliedSessions takes the changes of sessions that the entry at index made. It is called before Applied for the same
-// entry. Changes without a stamp are of a state that has no tree, and no lane tells them.
+// entry.
 func (h *Hub) AppliedSessions(index uint64, changes []session.Change) {
 	if index <= h.shown.Load().Index {
 		return // see Applied
 	}
-	ring := make([]watch.SessionChange, 0, len(changes))
-	for _, c := range changes {
-		if c.Stamp != 0 {
-			ring = append(ring, watch.SessionChange{Stamp: c.Stamp, Change: c})
-		}
+	ring := make([]watch.SessionChange, len(changes))
+	for i, c := range changes {
+		ring[i] = watch.SessionChange{Stamp: c.Stamp, Change: c}
 	}
 	h.sessions.Append(index, ring...)
 }

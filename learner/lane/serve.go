@@ -147,6 +147,9 @@ func (l *Lane) retry(p *Pending) {
 // ready reports whether a request that is not a write can be served as of the lane's tree. If not, it is noted what it
 // waits for.
 func (l *Lane) ready(p *Pending) bool {
+	if !l.shown.Founded {
+		p.index = max(p.index, l.node.Hub.shown.Load().Index)
+	}
 	switch {
 	case p.kind == refusing, p.kind == marking:
 		return true

@@ -100,7 +100,7 @@ func newWorld(t *testing.T, random *rand.Rand, limits lane.Limits, ring watch.Ri
 func (w *world) published() lane.Published {
 	frozen := w.tree.Freeze()
 	w.roots[w.index] = frozen
-	return lane.Published{Index: w.index, Root: frozen, Kept: maps.Clone(w.kept)}
+	return lane.Published{Index: w.index, Founded: true, Root: frozen, Kept: maps.Clone(w.kept)}
 }
 
 // Accept is the node's queue: it refuses now and then, and then what comes behind that.

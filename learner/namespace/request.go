@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -28,6 +29,9 @@ func (c *Connection) place(r request) error {
 	if c.closed {
 		return session.ErrClosed
 	}
+	if err := c.service.unfounded(); err != nil {
+		return err
+	}
 	if r.id == 0 {
 		return c.drive(r, 0)
 	}
@@ -44,6 +48,15 @@ func (c *Connection) place(r request) error {
 		return c.drive(r, 0)
 	}
 	return c.drive(r, attachment)
+}
+
+// unfounded returns why a node answers nobody while it has not applied the founding of the cluster, nil once it has. A
+// client that allows old answers gets none either. Without: a new or emptied node shows it that every entry is gone.
+func (s *Service) unfounded() error {
+	if s.hub.Shown().Founded {
+		return nil
+	}
+	return cmp.Or(s.cfg.Node.Standing(), error(session.ErrLagging))
 }
 
 // drive carries out a request in the lane. A session is attached to the lane's connection with its first request. It

@@ -31,7 +31,7 @@ type Node interface {
 // Config configures a [Service].
 type Config struct {
 	Node Node
-	// Tree is the tree that the node begins with. Without one the service answers nothing but Numbers.
+	// Tree is the tree that the node begins with.
 	Tree State
 	// Wait bounds how long a request waits for this node to catch up before the answer is LAGGING (M5).
 	Wait time.Duration
@@ -55,7 +55,10 @@ const (
 
 // State is the tree of the applied state after an entry.
 type State struct {
-	Index   uint64
+	Index uint64
+	// Founded says that the state has applied the entry that founds the cluster (W8). Before, the tree is empty because
+	// the node knows nothing yet, and nobody may read it.
+	Founded bool
 	Root    tree.Frozen
 	Writers *writers.Root
 	// Clock is the log clock (D3). Time has it too, and says whether the cluster is frozen (Y3).
@@ -65,11 +68,7 @@ type State struct {
 
 // published returns the state as lanes see it.
 func (s State) published() lane.Published {
-	p := lane.Published{Index: s.Index, Root: s.Root, Clock: s.Clock}
-	if s.Writers != nil {
-		p.Kept = kept{s.Writers}
-	}
-	return p
+	return lane.Published{Index: s.Index, Founded: s.Founded, Root: s.Root, Kept: kept{s.Writers}, Clock: s.Clock}
 }
 
 // kept gives lanes what the state keeps of writes.
@@ -130,20 +129,8 @@ func New(cfg Config) *Service {
 
 // view returns what the state shows of the writers.
 func (s *Service) view() writes.View {
-	if k, ok := s.hub.Shown().Kept.(kept); ok {
-		return k
-	}
-	return nobody{}
+	return s.hub.Shown().Kept.(kept) //nolint:forcetypeassert // published makes no other
 }
-
-// nobody is a state in which nobody has written.
-type nobody struct{}
-
-// Writer knows none.
-func (nobody) Writer(uint64) (writers.Writer, bool) { return writers.Writer{}, false }
-
-// Result has none.
-func (nobody) Result(uint64, uint64) ([]byte, bool) { return nil, false }
 
 // Run serves until ctx ends.
 func (s *Service) Run(ctx context.Context) {

@@ -149,7 +149,7 @@ func (w *world) run() (stop func()) {
 
 func (w *world) state() namespace.State {
 	return namespace.State{
-		Index: w.index, Root: w.tree.Freeze(), Writers: w.writers.Freeze(), Clock: w.clock,
+		Index: w.index, Founded: true, Root: w.tree.Freeze(), Writers: w.writers.Freeze(), Clock: w.clock,
 	}
 }
 

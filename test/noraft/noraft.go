@@ -119,7 +119,8 @@ func (c *Cluster) Serve(ctx context.Context, n session.Node) *learner.Server {
 	now := c.log.state.Tree()
 	s := learner.NewServer(learner.Config{
 		Tree: learner.TreeState{
-			Index: now.Index, Root: now.Root, Writers: now.Writers, Clock: now.Clock, Time: now.Time,
+			Index: now.Index, Founded: now.Level > 0, Root: now.Root, Writers: now.Writers, Clock: now.Clock,
+			Time: now.Time,
 		},
 		Node: n, Interval: Interval, Limits: c.cfg.Limits, Local: c.cfg.Local, Upgrade: c.cfg.Local,
 		LaggingWait: laggingWait, Try: func() []string { return c.cfg.Try }, Logger: c.cfg.Logger,

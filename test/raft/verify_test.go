@@ -103,7 +103,9 @@ func (c *cluster) lead(p *peer) *rule {
 	r.port = peerport.New(peerport.PeerConfig{ClusterID: "c"}, r, nil)
 	r.parts.Go(func() { _ = r.port.Serve(listener) })
 	for _, one := range c.peers {
+		now := one.state.Tree()
 		server := learner.NewServer(learner.Config{
+			Tree: learner.TreeState{Index: now.Index, Root: now.Root, Writers: now.Writers},
 			Node: one.node, Interval: interval, LaggingWait: time.Second, Try: func() []string { return nil },
 			Logger: hclog.NewNullLogger(),
 		}, view{one})
