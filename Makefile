@@ -30,7 +30,7 @@ LONGEST := ./test/sim ./node ./test/raft ./zk ./test/whole ./transport/clientpor
 MODULES := bench fence/postgres test/deploy test/ui
 
 # Tests of whole processes: one that times out runs once more, alone. The time of each test is kept for make slowest.
-RERUN = mkdir -p bin && go run ./test/rerun -timings '$(CURDIR)/bin/timings.txt' -flaky '$(CURDIR)/bin/flaky.txt'
+RERUN = go run ./test/rerun -timings '$(CURDIR)/bin/timings.txt' -flaky '$(CURDIR)/bin/flaky.txt'
 
 # One race of the Raft library that changes nothing, see test/raft/README.md.
 export GORACE := suppressions=$(CURDIR)/test/raft/race.supp
@@ -150,7 +150,7 @@ model: ## Search the models of the session protocol, of writes and of watches; T
 
 .PHONY: slowest
 slowest: ## Show the twenty slowest tests since bin/timings.txt was removed: seconds, package, name
-	@sort -rn bin/timings.txt | head -20
+	@sort -rn bin/timings.txt | sed -n 1,20p
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for TIME=30s each, until one finds something
@@ -198,13 +198,15 @@ test-ui: ## Drive the console with a headless Chromium, and holdfast top in tmux
 
 .PHONY: e2e
 e2e: images ## Run the tests with containers: real processes, disks and partitions; E2E=full takes no short cuts
-	@mkdir -p bin
+	@mkdir -p bin; rm -f bin/e2e-figures.*
 	COMPOSE='$(COMPOSE)' E2E='$(E2E)' CGO_ENABLED=0 E2E_FIGURES="$$PWD/bin/e2e-figures.md" $(RERUN) -- -tags=e2e -count=1 -parallel=4 -timeout=2h ./test/e2e/...
 	@cat bin/e2e-figures.md
 
 .PHONY: proof
 proof: ## Run everything, long: SOAK=20000 seeds, 1,000 power cuts, all planted bugs, fuzzing; about 5 hours on 2 cores
 	go test -race -count=1 -timeout 30m ./...
+	for module in $(MODULES); do go -C $$module test -count=1 -timeout=30m ./...; done
+	$(MAKE) test-zk ZK='-seeds=500'
 	$(MAKE) sim SEEDS=100
 	$(MAKE) model TIME=30s STATES=40000000
 	$(MAKE) planted

@@ -53,25 +53,34 @@ func (r *report) add(t *testing.T, name, unit string, value float64) {
 
 func (f figure) text() string { return strconv.FormatFloat(f.Value, 'f', -1, 64) }
 
-// write writes the figures to file.md, a line for each test, and beside it to file.jsonl, a line for each figure. It
-// does nothing for an empty name.
+// write adds the figures to file.jsonl, a line for each figure, and writes all that stand there to file.md, a line for
+// each test: a test that runs once more keeps the figures of the others. It does nothing for an empty name.
 func (r *report) write(file string) error {
 	if file == "" || len(r.figures) == 0 {
 		return nil
 	}
 	base := strings.TrimSuffix(file, ".md")
-	var lines strings.Builder
-	for _, f := range r.figures {
-		line, err := json.Marshal(f)
-		if err != nil {
-			return err
-		}
-		lines.Write(append(line, '\n'))
-	}
-	if err := os.WriteFile(base+".jsonl", []byte(lines.String()), 0o600); err != nil {
+	f, err := os.OpenFile(base+".jsonl", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
 		return err
 	}
-	return os.WriteFile(base+".md", []byte(r.table()), 0o600)
+	defer f.Close()
+	var all report
+	for in := json.NewDecoder(f); in.More(); {
+		var one figure
+		if err := in.Decode(&one); err != nil {
+			return err
+		}
+		all.figures = append(all.figures, one)
+	}
+	out := json.NewEncoder(f)
+	for _, one := range r.figures {
+		if err := out.Encode(one); err != nil {
+			return err
+		}
+	}
+	all.figures = append(all.figures, r.figures...)
+	return os.WriteFile(base+".md", []byte(all.table()), 0o600)
 }
 
 // columns are the figures that most tests have. All others go into the last column.

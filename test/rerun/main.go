@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -63,7 +64,7 @@ func (s season) all(ctx context.Context, args []string) (bool, error) {
 	}
 	for _, t := range first.timedOut() {
 		_, _ = fmt.Fprintf(s.out, "==== %s timed out, and is run once more, alone\n", t)
-		again, failed := s.tests(ctx, nil, alone(args, t))
+		again, failed := s.tests(ctx, []string{timeout.Variable + "="}, alone(args, t))
 		passed := failed == nil && again.passed(t)
 		ok = ok && passed
 		if !passed {
@@ -86,16 +87,24 @@ func (s season) tests(ctx context.Context, env, args []string) (*report, error) 
 	return r, err
 }
 
-// alone returns arguments that run one test of one package: the flags of the whole run, but for -run and -parallel.
+// alone returns arguments that run one test of one package: the flags of the whole run, but for -run and -parallel. Flags
+// behind the packages are the test's own, and stay there.
 func alone(args []string, t test) []string {
-	var flags []string
+	var before, behind []string
+	packages := false
 	for _, arg := range args {
 		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if strings.HasPrefix(arg, "-") && name != "run" && name != "parallel" {
-			flags = append(flags, arg)
+		switch {
+		case !strings.HasPrefix(arg, "-"):
+			packages = true
+		case packages:
+			behind = append(behind, arg)
+		case name != "run" && name != "parallel":
+			before = append(before, arg)
 		}
 	}
-	return append(flags, "-count=1", "-run=^"+regexp.QuoteMeta(t.name)+"$", t.pkg)
+	before = append(before, "-count=1", "-run=^"+regexp.QuoteMeta(t.name)+"$", t.pkg)
+	return append(before, behind...)
 }
 
 func goTest(dir string) func(context.Context, []string, io.Writer, []string) error {
@@ -112,6 +121,9 @@ func goTest(dir string) func(context.Context, []string, io.Writer, []string) err
 func add(file, text string) error {
 	if file == "" || text == "" {
 		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
 	}
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -77,7 +77,7 @@ func TestAGoThatDoesNotRunFails(t *testing.T) {
 
 func TestAloneKeepsTheFlags(t *testing.T) {
 	got := alone([]string{"-tags=e2e", "-parallel=4", "-run=A|B", "./test/e2e/...", "-seeds=3"}, test{"holdfast/test/e2e", "TestA"})
-	if want := "[-tags=e2e -seeds=3 -count=1 -run=^TestA$ holdfast/test/e2e]"; fmt.Sprint(got) != want {
+	if want := "[-tags=e2e -count=1 -run=^TestA$ holdfast/test/e2e -seeds=3]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 }

@@ -130,7 +130,7 @@ func (r *report) timedOut() []test {
 
 func (r *report) passed(t test) bool {
 	of := r.results[t]
-	return of != nil && of.ended && !of.failed
+	return of != nil && of.ended && !of.failed && !of.timedOut
 }
 
 func (r *report) output(t test) string { return r.results[t].out.String() }

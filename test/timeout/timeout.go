@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// Variable is set in the environment of tests that run under test/rerun.
-	Variable = "HOLDFAST_RERUN"
+	// Variable is set in the environment of tests that run under test/rerun. Its name does not begin as those of settings
+	// do: nodes refuse a setting that they do not know.
+	Variable = "RERUN_TIMEOUTS"
 	// Mark begins the line of a test that timed out under test/rerun.
 	Mark = "TIMED OUT: "
 )
