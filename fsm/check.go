@@ -169,8 +169,7 @@ func checkConfigure(c session.Configure) error {
 // checkLevel refuses a feature level that this program does not know (W8).
 func checkLevel(level uint32) error {
 	if level > session.FeatureLevel {
-		return fmt.Errorf("the cluster has feature level %d, and this program knows levels up to %d: "+
-			"run the release of the other nodes on this node", level, session.FeatureLevel)
+		return fmt.Errorf("the cluster has feature level %d, and this program knows levels up to %d", level, session.FeatureLevel)
 	}
 	return nil
 }

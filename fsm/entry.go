@@ -103,9 +103,6 @@ func seal(b []byte) {
 	binary.LittleEndian.PutUint32(b[1:], checksum(b[frameSize:]))
 }
 
-// otherRelease is what to do about a form of another release.
-const otherRelease = "run the release that wrote it"
-
 var (
 	errEmpty   = errors.New("entry has no commands")
 	errUnknown = errors.New("unknown to this program")
@@ -174,7 +171,7 @@ func decodeEntry(data []byte) (entry, error) {
 	case data[0] == 0: // nobody writes this format, but a page that was never written holds zeros
 		return entry{}, corrupt("entry format 0: there is no such format")
 	case data[0] != entryFormat:
-		return entry{}, session.CheckFormat("the entry", uint64(data[0]), entryFormat, otherRelease)
+		return entry{}, session.CheckFormat("the entry", uint64(data[0]), entryFormat, "")
 	}
 	if err := verifyChecksum(data); err != nil {
 		return entry{}, err

@@ -152,6 +152,20 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 			set(header, func(m *logv1.Record) { m.GetHeader().Version = 2 }),
 			"record 0: header: the snapshot has format 2, and this program reads format 1",
 		},
+		"another format with a field more": {
+			set(header, func(m *logv1.Record) {
+				m.GetHeader().Version = 2
+				m.GetHeader().ProtoReflect().SetUnknown(unknownField())
+			}),
+			"record 0: header: the snapshot has format 2, and this program reads format 1",
+		},
+		"a later level with a field more": {
+			set(header, func(m *logv1.Record) {
+				m.GetHeader().Level = 2
+				m.GetHeader().ProtoReflect().SetUnknown(unknownField())
+			}),
+			"record 0: header: the cluster has feature level 2, and this program knows levels up to 1",
+		},
 		"no format": {
 			set(header, func(m *logv1.Record) { m.GetHeader().Version = 0 }),
 			"record 0: header: the snapshot has format 0, and this program reads format 1",

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -116,11 +117,9 @@ func (r *restorer) takeHeader(m *logv1.Header) error {
 	if r.header != nil {
 		return errors.New("the file has a second header")
 	}
-	if err := noUnknownFields(m); err != nil {
-		return err
-	}
-	err := session.CheckFormat("the snapshot", uint64(m.GetVersion()), session.SnapshotFormat, otherRelease)
-	if err != nil {
+	// The numbers come first: a header of another release may have fields more.
+	err := session.CheckFormat("the snapshot", uint64(m.GetVersion()), session.SnapshotFormat, "")
+	if err = cmp.Or(err, checkLevel(m.GetLevel()), noUnknownFields(m)); err != nil {
 		return err
 	}
 	capacity, err := capacityFrom(m)

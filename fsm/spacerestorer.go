@@ -21,9 +21,6 @@ type spaceRestorer struct {
 
 // beginTree takes what a header says of the tree.
 func (r *restorer) beginTree(m *logv1.Header) error {
-	if err := checkLevel(m.GetLevel()); err != nil {
-		return err
-	}
 	limits, err := limitsFrom(m.GetLimits())
 	if err != nil {
 		return err

@@ -31,12 +31,16 @@ type FormatError struct {
 	What string
 	// Found is the number that the form has, Reads the number that this program reads.
 	Found, Reads uint64
-	// Remedy says what to do.
+	// Remedy says what to do; empty if the caller adds it.
 	Remedy string
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("%s has format %d, and this program reads format %d: %s", e.What, e.Found, e.Reads, e.Remedy)
+	text := fmt.Sprintf("%s has format %d, and this program reads format %d", e.What, e.Found, e.Reads)
+	if e.Remedy != "" {
+		text += ": " + e.Remedy
+	}
+	return text
 }
 
 // CheckFormat returns a [FormatError] unless found and reads are the same number.

@@ -134,7 +134,7 @@ func TestJSON(t *testing.T) {
 		{
 			"session show 0x0200000000020000",
 			`{"certificate":{"id":"0x0200000000020000","cause":"expired","last_touch_age_ms":10100,"owner":2,
-			"term":3,"index":77,"credited_ms":250,"ended_at":"2026-01-01T01:00:00Z"}}`,
+			"term":3,"index":77,"credited_ms":250,"ended_at":"2026-01-01T01:00:00Z","timeout_ms":0,"late_ms":0}}`,
 		},
 		{"session close --token-file " + token, `{"id":"0x0100000000010007","closed":true}`},
 		{"session touch --token-file " + token, `{"id":"0x0100000000010007"}`},

@@ -24,9 +24,8 @@ func (id *idText) UnmarshalText(b []byte) error {
 
 // sessionView is a session in JSON.
 type sessionView struct {
-	ID idText `json:"id"`
-	// What follows is absent when a stream told the end of a session that no operator ended.
-	TimeoutMS   int64             `json:"timeout_ms,omitempty"`
+	ID          idText            `json:"id"`
+	TimeoutMS   int64             `json:"timeout_ms"`
 	Owner       session.Node      `json:"owner"`
 	Attachment  uint64            `json:"attachment"`
 	Labels      map[string]string `json:"labels,omitempty"`
@@ -63,9 +62,8 @@ type certificateView struct {
 	// Ephemerals counts the entries of the tree that went with the session.
 	Ephemerals uint64 `json:"ephemerals,omitempty"`
 	// Will is what became of the session's will, absent without one.
-	Will string `json:"will,omitempty"`
-	// What follows is absent when a stream told the end of a session that no operator ended.
-	TimeoutMS     int64             `json:"timeout_ms,omitempty"`
+	Will          string            `json:"will,omitempty"`
+	TimeoutMS     int64             `json:"timeout_ms"`
 	OpenedAt      *time.Time        `json:"opened_at,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`
 	LateMS        *int64            `json:"late_ms,omitempty"`
@@ -81,12 +79,11 @@ func viewCertificate(c session.Certificate) certificateView {
 		CreditedMS: c.Credited.Milliseconds(), EndedAt: c.EndedAt, Ephemerals: c.Left.Ephemerals,
 	}
 	v.LastTouchAgeMS, v.Will = knownMS(c.LastTouchAge), willText(c.Left.Will)
-	if s := &c.Story; s.Timeout != 0 {
-		v.TimeoutMS, v.OpenedAt, v.Labels = s.Timeout.Milliseconds(), moment(s.OpenedAt), viewLabels(s.Labels)
-		v.CreditMS, v.OwnerSilentMS, v.By, v.Why = s.Credit.Milliseconds(), s.Silent.Milliseconds(), s.By, s.Why
-		if c.Cause == session.CauseExpired {
-			v.LateMS = new(s.Late.Milliseconds())
-		}
+	s := &c.Story
+	v.TimeoutMS, v.OpenedAt, v.Labels = s.Timeout.Milliseconds(), moment(s.OpenedAt), viewLabels(s.Labels)
+	v.CreditMS, v.OwnerSilentMS, v.By, v.Why = s.Credit.Milliseconds(), s.Silent.Milliseconds(), s.By, s.Why
+	if c.Cause == session.CauseExpired {
+		v.LateMS = new(s.Late.Milliseconds())
 	}
 	return v
 }

@@ -131,7 +131,7 @@ func CertificateProto(c session.Certificate) *holdfastv1.Certificate {
 	return p
 }
 
-// storyProto adds the story of c. The certificate in an error has none, unless an operator ended the session.
+// storyProto adds the story of c, unless c comes from a Gone, which has none.
 func storyProto(p *holdfastv1.Certificate, c *session.Certificate) {
 	s := &c.Story
 	if s.Timeout == 0 {
@@ -148,7 +148,7 @@ func storyProto(p *holdfastv1.Certificate, c *session.Certificate) {
 	}
 }
 
-// storyFrom returns the story in p, zero for none.
+// storyFrom returns the story in p. It is zero in a Gone, unless an operator ended the session.
 func storyFrom(p *holdfastv1.Certificate) (session.Story, error) {
 	s := session.Story{By: p.GetBy(), Why: p.GetWhy()}
 	var err error

@@ -31,6 +31,9 @@ func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 	if h == nil {
 		return "", session.Hello{}, &session.FieldError{Field: "message", Limit: "a hello first"}
 	}
+	if err := peerFormat("hello.format", h.GetFormat()); err != nil {
+		return "", session.Hello{}, err
+	}
 	node, err := NodeFrom("hello.node", h.GetNode())
 	if err != nil {
 		return "", session.Hello{}, err
@@ -38,9 +41,6 @@ func HelloFrom(m *peerv1.LearnerMessage) (string, session.Hello, error) {
 	if id := h.GetClusterId(); id == "" || len(id) > maxClusterID {
 		return "", session.Hello{},
 			&session.FieldError{Field: "hello.cluster_id", Limit: fmt.Sprintf("1 to %d bytes", maxClusterID)}
-	}
-	if err := peerFormat("hello.format", h.GetFormat()); err != nil {
-		return "", session.Hello{}, err
 	}
 	return h.GetClusterId(), session.Hello{
 		Node: node, Directory: h.GetDirectory(), Incarnation: h.GetIncarnation(), Stream: h.GetStream(),
