@@ -1071,12 +1071,10 @@ type Request_Upgrade struct {
 }
 
 type Request_Resumes struct {
-	// Only to a leader whose welcome has a peer version of 1 or more.
 	Resumes *ResumesRequest `protobuf:"bytes,14,opt,name=resumes,proto3,oneof"`
 }
 
 type Request_Explain struct {
-	// Only to a leader whose welcome has a peer version of 2 or more.
 	Explain *ExplainRequest `protobuf:"bytes,15,opt,name=explain,proto3,oneof"`
 }
 
