@@ -35,7 +35,8 @@ func TestW8TheTreeBeforeTheFoundingIsShownToNobody(t *testing.T) {
 			t.Helper()
 			for _, o := range []tree.ReadOptions{{}, {AllowStale: true}, {Seen: tree.StampAt(7, 1)}} {
 				all := ask(o)
-				all["sessions"] = w.server.WatchSessions(t.Context(), session.SessionWatch{Options: o}, nil)
+				all["sessions"] = w.server.WatchSessions(t.Context(), session.SessionWatch{Options: o},
+					func([]session.SessionTold) error { return errors.New("the watcher is told") })
 				for what, err := range all {
 					if !errors.Is(err, want) {
 						t.Errorf("%s: %s, %+v: %v, want %v", when, what, o, err, want)
