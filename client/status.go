@@ -34,11 +34,10 @@ type Status struct {
 	NotReadyBecause string
 	// Warning is a problem that a person should look into although the node serves; empty for none.
 	Warning string
-	// Mode says what the node can do for clients (N1); 0 when it does not say.
+	// Mode says what the node can do for clients (N1); 0 is a mode that this program does not know.
 	Mode session.Mode
 	// MaxSessions bounds the number of Global sessions. StateBytes is the memory of a node that the replicated state
-	// takes, as the cluster counts it, and MaxStateBytes bounds it. A bound of 0 is no bound, or a bound that the node
-	// does not tell.
+	// takes, as the cluster counts it, and MaxStateBytes bounds it. A bound is 0 until the log has it (O4).
 	MaxSessions, StateBytes, MaxStateBytes uint64
 	// StateDigest is the digest of the replicated state, in hexadecimal. All nodes have the same digest at the same
 	// AppliedIndex.

@@ -37,8 +37,7 @@ type ProposerConfig struct {
 	MaxProposals int
 	// MaxWriteBytes bounds the bytes of the writes to the tree that wait or are on their way (W7).
 	MaxWriteBytes int
-	// Clocks, if set, returns what goes into an entry that is being put together (D3): nothing before log version 3. It
-	// must not block.
+	// Clocks, if set, returns the clocks that go into an entry that is being put together (D3). It must not block.
 	Clocks func() Clocks
 }
 

@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// proposeCapacity has the log say this node's bounds (O4) while this node leads. It looks again and again, because a
-// proposal may fail, and a former leader's proposal may come after it.
+// proposeCapacity has the log say this node's bounds (O4) while this node leads. It looks again in each heartbeat
+// interval, because a proposal may fail. No proposal of a former leader comes after one of this term.
 func (t *terms) proposeCapacity(ctx context.Context) {
 	want := t.cfg.Sessions.Capacity()
 	ticker := t.options.pulse.Ticker(t.cfg.Sessions.HeartbeatInterval)

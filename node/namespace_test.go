@@ -49,8 +49,8 @@ func (c *testCluster) found(path string, want int, within time.Duration) {
 	})
 }
 
-// W8, D3, D5, U1: the cluster gets a tree once every member reads what comes with it. Entries end on a clock that no
-// fail-over takes forward, and with their sessions.
+// W8, D3, D5, U1: the cluster has a tree from its founding. Entries end on a clock that no fail-over takes forward, and
+// with their sessions.
 func TestW8TheClusterGetsATree(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := withTree(t)

@@ -53,8 +53,8 @@ type Options struct {
 	// CommitTimeout is how soon a follower hears of a commit when the leader's notice of it was lost (R7). 0 is the
 	// default. A simulation spends much of its work on these messages.
 	CommitTimeout time.Duration
-	// Tree, when set, is called like Applied, and after it, for each entry with commands or clocks once the cluster has a
-	// tree: with the tree after the entry, what the entry changed there, and what became of its writes.
+	// Tree, when set, is called like Applied, and after it, for each entry with commands or clocks: with the tree after
+	// the entry, what the entry changed there, and what became of its writes.
 	Tree func(now *fsm.Tree, changes []tree.Change, wrote []fsm.Wrote)
 	// Memory is the limit of the process's memory. The zero value is none.
 	Memory Memory

@@ -3,8 +3,9 @@ package session
 import "fmt"
 
 // The numbers of the forms that outlive a process or that another process reads. A program reads one number of each
-// form and refuses every other number with a [FormatError]. docs/decisions/the-first-rolling-upgrade.md says what the
-// next release does with these numbers.
+// form and refuses every other number, with a [FormatError] except in two cases: another PeerFormat gives a
+// [FieldError], and the number 0 of a log entry is an error about corrupt bytes, because a page that was never written
+// holds zeros. docs/decisions/the-first-rolling-upgrade.md says what the next release does with these numbers.
 const (
 	// EntryFormat is the first byte of a log entry (fsm/entry.go).
 	EntryFormat = 1

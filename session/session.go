@@ -119,8 +119,7 @@ func (s *Story) equal(o *Story) bool {
 		s.Late == o.Late && s.Credit == o.Credit && s.Silent == o.Silent && s.By == o.By && s.Why == o.Why
 }
 
-// Left is what a session left behind in the tree when it ended (X9, U1, U3). All of it is 0 for a local session, and
-// for one that ended before the cluster had a tree.
+// Left is what a session left behind in the tree when it ended (X9, U1, U3). All of it is 0 for a local session.
 type Left struct {
 	// Instance is the client process that had the session last. A write of that process took effect if its number is
 	// above Floor and at most Applied, and it was not a void. A number above Applied never did. Of other numbers, and of

@@ -146,7 +146,7 @@ func treeText(v *statusView) string {
 	return number(v.TreeEntries) + "/" + words.Bytes(v.TreeBytes)
 }
 
-// modeText is empty when a node did not say its mode.
+// modeText is empty for a mode that this program does not know.
 func modeText(m session.Mode) string {
 	if m == 0 {
 		return ""

@@ -129,7 +129,7 @@ func (s *topSource) node(ctx context.Context, endpoint string) top.Node {
 	return n
 }
 
-// connections returns the busiest connections of a node, nil if it does not tell: it is silent, or too old.
+// connections returns the busiest connections of a node, nil if the node does not answer or refuses to list them.
 func (s *topSource) connections(ctx context.Context, endpoint string) []top.Connection {
 	list, err := s.client.Connections(ctx, endpoint, client.ConnectionOptions{})
 	if err != nil {

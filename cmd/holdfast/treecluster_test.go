@@ -55,7 +55,7 @@ func startTree(t *testing.T) *client.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if _, err := c.Tree().Get(t.Context(), "/"); err != nil { // it waits for the tree (W8)
+	if _, err := c.Tree().Get(t.Context(), "/"); err != nil { // it waits for the founding (W8)
 		t.Fatal(err)
 	}
 	return c

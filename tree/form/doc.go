@@ -1,5 +1,5 @@
 // Package form writes and reads the forms of the tree on disk: the commands of the log, kept results and wills, and the
-// records of snapshots. proto/holdfast/log/v1/tree.proto says what they hold. They are of log version 3.
+// records of snapshots. proto/holdfast/log/v1/tree.proto says what they hold.
 //
 // The functions write without the generated code, and the same bytes as it does: fields in the order of their numbers,
 // and no zeros. Equal values have equal bytes on all nodes and in all releases, because kept results and wills are part

@@ -87,7 +87,7 @@ type testament struct {
 	principals []tree.Principal
 }
 
-// writer returns a session. One that opened before the log had a tree is known from what nodes told of sessions.
+// writer returns a session. When the replay meets it first, what nodes told of the session before index counts.
 func (b *book) writer(id, index uint64) *writer {
 	w := b.writers[id]
 	if w != nil {
