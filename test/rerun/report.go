@@ -65,6 +65,7 @@ func (r *report) line(line []byte) {
 		_, _ = fmt.Fprintf(r.out, "%s\n", line)
 		return
 	}
+	r.mark(e)
 	if e.Test == "" {
 		r.failed = r.failed || e.Action == "fail" || e.Action == "build-fail"
 		if e.Action == "fail" {
@@ -85,7 +86,6 @@ func (r *report) line(line []byte) {
 	if !strings.HasPrefix(e.Output, "=== ") {
 		of.out.WriteString(e.Output)
 	}
-	of.timedOut = of.timedOut || strings.Contains(e.Output, timeout.Mark)
 	switch e.Action {
 	case "fail", "pass", "skip":
 		of.failed = of.failed || e.Action == "fail"
@@ -93,6 +93,19 @@ func (r *report) line(line []byte) {
 			of.seconds, of.ended = e.Elapsed, true
 			r.show(of)
 		}
+	}
+}
+
+// mark notes the test whose line says that it timed out: "go test -json" may attribute the line to another test.
+func (r *report) mark(e event) {
+	_, marked, found := strings.Cut(e.Output, timeout.Mark)
+	name, _, named := strings.Cut(marked, ": ")
+	if !found || !named {
+		return
+	}
+	name, _, _ = strings.Cut(name, "/")
+	if of := r.results[test{e.Package, name}]; of != nil {
+		of.timedOut = true
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 )
@@ -19,7 +20,7 @@ const (
 	// Variable is set in the environment of tests that run under test/rerun. Its name does not begin as those of settings
 	// do: nodes refuse a setting that they do not know.
 	Variable = "RERUN_TIMEOUTS"
-	// Mark begins the line of a test that timed out under test/rerun.
+	// Mark begins the line of a test that timed out under test/rerun. The name of the test and ": " follow it.
 	Mark = "TIMED OUT: "
 )
 
@@ -30,21 +31,44 @@ func Fatalf(tb testing.TB, format string, args ...any) {
 	if os.Getenv(Variable) == "" { //nolint:forbidigo // test/rerun sets it
 		tb.Fatal(text)
 	}
-	tb.Skip(Mark + text)
+	tb.Skip(Mark + tb.Name() + ": " + text)
 }
 
 // Check ends the test if err is not nil: as timed out if a deadline of a context or a
-// connection caused err, as failed otherwise.
+// connection caused err, as failed otherwise. Join the errors of several things with [Join].
 func Check(tb testing.TB, err error) {
 	tb.Helper()
 	switch {
 	case err == nil:
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+	case late(err):
 		Fatalf(tb, "%v", err)
 	default:
 		tb.Fatal(err)
 	}
 }
+
+func late(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// Join is errors.Join for the errors of several things. For [Check], a deadline has caused the result only if a deadline
+// has caused every error: a deadline of one thing does not excuse the failure of another.
+func Join(errs ...error) error {
+	all := errors.Join(errs...)
+	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil || late(err) })
+	if len(failed) == 0 {
+		return all
+	}
+	return several{all, failed}
+}
+
+// several are errors of which a deadline did not cause some: the failed ones. Only those are found by [errors.Is].
+type several struct {
+	error
+	failed []error
+}
+
+func (s several) Unwrap() []error { return s.failed }
 
 // Until calls ok every interval until it reports true, and returns how long that took. After the limit it ends the test
 // as timed out, with the text that ok returned last.
