@@ -32,7 +32,7 @@ func (l *ledger) audit() {
 			broken++
 			l.c.t.Error(breach)
 		}
-		lapses += a.lapses
+		lapses += len(a.lapses)
 		moves += len(a.moves) - 1
 	}
 	count(l.c.t, "sessions", "", len(ids))
@@ -135,6 +135,39 @@ func TestAuditFinds(t *testing.T) {
 		test.a.timeout = minTimeout
 		if got := test.a.breaches(); len(got) != test.want {
 			t.Errorf("%s: got %v, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+// TestLostExcuses: a session that is lost is excused by a gap within its last timeout, and by no other gap.
+func TestLostExcuses(t *testing.T) {
+	start := time.Now()
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	l := &ledger{swept: start}
+	for _, sweep := range []int{1, 2, 20, 21} { // the clients did not run from 2 to 20
+		for now := l.swept; now.Before(at(sweep)) && sweep != 20; now = now.Add(sweepEvery) {
+			l.begin(now)
+		}
+		l.begin(at(sweep))
+	}
+	of := account{timeout: 4 * time.Second}
+	for _, test := range []struct {
+		name    string
+		at      []time.Time
+		now     time.Time
+		excused bool
+	}{
+		{"before the gap", []time.Time{at(1)}, at(21), false},
+		{"in the gap", []time.Time{at(5)}, at(21), true},
+		{"soon after the gap", []time.Time{at(23)}, at(21), true},
+		{"long after the gap", []time.Time{at(25)}, at(21), false},
+		{"once excused, once not", []time.Time{at(23), at(25)}, at(21), false},
+		{"twice excused", []time.Time{at(3), at(23)}, at(21), true},
+		{"in a gap that lasts", []time.Time{at(30)}, at(31), true},
+		{"without a moment", nil, at(21), false},
+	} {
+		if why, ok := l.excuse(lostSession{of: of, at: test.at}, test.now); ok != test.excused {
+			t.Errorf("%s: excused %v (%s), want %v", test.name, ok, why, test.excused)
 		}
 	}
 }

@@ -4,9 +4,9 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +22,8 @@ const (
 	openers = 256
 	// auditTime bounds the closing of all sessions.
 	auditTime = 30 * time.Second
+	// longGap is the shortest time between two sweeps in which clients can have missed their touches.
+	longGap = minTimeout / 8
 )
 
 // ledger holds sessions, records every promise for them, and checks at the end that none was broken.
@@ -35,19 +37,25 @@ type ledger struct {
 	mu       sync.Mutex
 	accounts []*account // guarded by mu
 	promises int        // promises that were seen; guarded by mu
-	// heldUp is the longest time between two sweeps: for so long this machine did not run the clients. guarded by mu
+	// swept is when the last sweep began, gaps the times above longGap between two sweeps, heldUp the longest time. This
+	// machine did not run the clients then. All are guarded by mu.
+	swept  time.Time
+	gaps   []gap
 	heldUp time.Duration
 }
+
+// gap is a time in which this machine did not run the clients.
+type gap struct{ from, to time.Time }
 
 // account is one session with its promises. Its fields after gone are guarded by the ledger's mu.
 type account struct {
 	session *client.Session
 	timeout time.Duration
 	gone    bool // its client has gone; used by the test's goroutine only
-	// safe is the latest promise, lapses the number of times the context ended, moves the events in which a node began
+	// safe is the latest promise, lapses the times at which the context ended, moves the events in which a node began
 	// to serve it.
 	safe   time.Time
-	lapses int
+	lapses []time.Time
 	moves  []move
 	// ended is when the client heard of the end, err the reason.
 	ended time.Time
@@ -63,7 +71,7 @@ type move struct {
 // newLedger makes a ledger. It checks all promises when the test ends, before the cluster ends.
 func (c *cluster) newLedger() *ledger {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &ledger{c: c, cancel: cancel}
+	l := &ledger{c: c, cancel: cancel, swept: time.Now()}
 	l.watching.Go(func() { l.sweep(ctx) })
 	c.t.Cleanup(l.audit)
 	return l
@@ -133,7 +141,7 @@ func (l *ledger) openAll(x *client.Client, count int, o client.SessionOptions) [
 		}
 		opened[i] = l.hold(s)
 	})
-	timeout.Check(l.c.t, errors.Join(errs...))
+	timeout.Check(l.c.t, timeout.Join(errs...))
 	return opened
 }
 
@@ -169,12 +177,8 @@ func each(n, some int, do func(i int)) {
 func (l *ledger) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
-	for last := time.Now(); ctx.Err() == nil; {
-		now := time.Now()
-		l.mu.Lock()
-		l.heldUp = max(l.heldUp, now.Sub(last))
-		l.mu.Unlock()
-		last = now
+	for ctx.Err() == nil {
+		l.begin(time.Now())
 		for _, a := range l.all() {
 			l.book(a, a.session.SafeUntil())
 		}
@@ -183,6 +187,17 @@ func (l *ledger) sweep(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// begin notes that a sweep begins.
+func (l *ledger) begin(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since := now.Sub(l.swept)
+	if l.heldUp = max(l.heldUp, since); since > longGap {
+		l.gaps = append(l.gaps, gap{l.swept, now})
+	}
+	l.swept = now
 }
 
 func (l *ledger) all() []*account {
@@ -217,7 +232,7 @@ func (l *ledger) event(a *account, e client.Event) {
 	defer l.mu.Unlock()
 	switch e.Kind { //nolint:exhaustive // the other kinds are not counted
 	case client.Lapsed:
-		a.lapses++
+		a.lapses = append(a.lapses, e.At)
 	case client.Connected:
 		a.moves = append(a.moves, move{e.Node, e.At})
 	}
@@ -233,27 +248,65 @@ func (l *ledger) look(a *account) account {
 	}
 }
 
-// lost reports that a session was not kept as it should be. If this machine held up the clients for so long that they
-// can have missed their touches, the test has timed out, and otherwise it has failed.
-func (l *ledger) lost(format string, args ...any) {
+// lostSession is a session that was not kept as it should be, and when that showed.
+type lostSession struct {
+	of   account
+	at   []time.Time
+	what string
+}
+
+// lost fails the test for each loss. A loss is excused if this machine held up the clients within the session's last
+// timeout before it, so that they can have missed their touches. If all losses are excused, the test has timed out.
+func (l *ledger) lost(all ...lostSession) {
 	l.c.t.Helper()
-	l.mu.Lock()
-	heldUp := l.heldUp
-	l.mu.Unlock()
-	if heldUp > minTimeout/8 {
-		timeout.Fatalf(l.c.t, "%s; the clients did not run for %v", fmt.Sprintf(format, args...), heldUp)
+	var excused []string
+	for _, one := range all {
+		if why, ok := l.excuse(one, time.Now()); ok {
+			excused = append(excused, one.what+"; "+why)
+			continue
+		}
+		l.c.t.Errorf("%s", one.what)
 	}
-	l.c.t.Errorf(format, args...)
+	if len(excused) > 0 {
+		timeout.Fatalf(l.c.t, "%s", strings.Join(excused, "\n"))
+	}
+}
+
+// excuse reports whether a gap explains each moment of a loss.
+func (l *ledger) excuse(one lostSession, now time.Time) (why string, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	gaps := slices.Clone(l.gaps)
+	if now.Sub(l.swept) > longGap { // the sweep may begin after the test goes on
+		gaps = append(gaps, gap{l.swept, now})
+	}
+	for _, at := range one.at {
+		i := slices.IndexFunc(gaps, func(g gap) bool {
+			return g.from.Before(at) && g.to.After(at.Add(-one.of.timeout))
+		})
+		if i < 0 {
+			return "", false
+		}
+		why = fmt.Sprintf("the clients did not run for %v before", gaps[i].to.Sub(gaps[i].from))
+	}
+	return why, len(one.at) > 0
+}
+
+// ended is the loss of a session that has ended.
+func ended(a account) lostSession {
+	return lostSession{a, []time.Time{a.ended}, fmt.Sprintf("session %s has ended: %v", a.session.ID(), a.err)}
 }
 
 // noneEnded fails for each session that has ended.
 func (l *ledger) noneEnded(accounts []*account) {
 	l.c.t.Helper()
+	var all []lostSession
 	for _, a := range accounts {
 		if a := l.look(a); !a.ended.IsZero() {
-			l.lost("session %s has ended: %v", a.session.ID(), a.err)
+			all = append(all, ended(a))
 		}
 	}
+	l.lost(all...)
 }
 
 // awaitOwners waits until each session is safe and owned by one of nodes, and none has ended.
@@ -263,7 +316,11 @@ func (l *ledger) awaitOwners(d time.Duration, accounts []*account, nodes ...int)
 		for _, a := range accounts {
 			s := a.session
 			if err := s.Err(); err != nil {
-				l.lost("session %s has ended: %v", s.ID(), err)
+				now := l.look(a)
+				if now.ended.IsZero() { // the ledger hears of it a moment after the session tells
+					now.ended, now.err = time.Now(), err
+				}
+				l.lost(ended(now))
 				l.c.t.FailNow()
 			}
 			if !slices.Contains(nodes, int(s.Owner())) || s.SafeUntil().IsZero() {
@@ -278,11 +335,14 @@ func (l *ledger) awaitOwners(d time.Duration, accounts []*account, nodes ...int)
 // noneLapsed fails for each session that was without a promise for a while.
 func (l *ledger) noneLapsed(accounts []*account) {
 	l.c.t.Helper()
+	var all []lostSession
 	for _, a := range accounts {
-		if a := l.look(a); a.lapses > 0 {
-			l.lost("session %s lapsed %d times; it was served by nodes %v", a.session.ID(), a.lapses, a.moves)
+		if a := l.look(a); len(a.lapses) > 0 {
+			all = append(all, lostSession{a, a.lapses, fmt.Sprintf("session %s lapsed at %v; it was served by nodes %v",
+				a.session.ID(), a.lapses, a.moves)})
 		}
 	}
+	l.lost(all...)
 }
 
 // unsafe fails for each session that has a promise though no node could keep it.
@@ -311,11 +371,20 @@ func (l *ledger) ownedBy(accounts []*account, before time.Time, nodes ...int) []
 // stayed fails for each session that was served by more than one node, or more than once.
 func (l *ledger) stayed(accounts []*account) {
 	l.c.t.Helper()
+	var all []lostSession
 	for _, a := range accounts {
-		if got := l.look(a).moves; len(got) != 1 {
-			l.lost("session %s was served by nodes %v, want one all the time", a.session.ID(), got)
+		a := l.look(a)
+		if len(a.moves) == 1 {
+			continue
 		}
+		one := lostSession{of: a, what: fmt.Sprintf("session %s was served by nodes %v, want one all the time", a.session.ID(),
+			a.moves)}
+		for _, again := range a.moves[min(1, len(a.moves)):] {
+			one.at = append(one.at, again.at)
+		}
+		all = append(all, one)
 	}
+	l.lost(all...)
 }
 
 // moved logs how long after a fault the first and the last of some sessions were served again, by one of nodes.

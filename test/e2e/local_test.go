@@ -107,7 +107,7 @@ func (l *ledger) upgrade(accounts []*account) {
 	defer cancel()
 	errs := make([]error, len(accounts))
 	each(len(accounts), openers, func(i int) { errs[i] = accounts[i].session.Upgrade(ctx) })
-	timeout.Check(l.c.t, errors.Join(errs...))
+	timeout.Check(l.c.t, timeout.Join(errs...))
 	for _, a := range accounts {
 		if a.session.Local() {
 			l.c.t.Errorf("session %s is local after its upgrade", a.session.ID())

@@ -118,7 +118,7 @@ func play(t *testing.T, theirs, ours servers, seed uint64, met map[string]int) {
 
 func (s *stage) connect(client int) {
 	theirs, ours := s.theirs[client], s.ours[client]
-	timeout.Check(s.t, errors.Join(theirs.connect(), ours.connect()))
+	timeout.Check(s.t, timeout.Join(theirs.connect(), ours.connect()))
 	s.sessions[theirs.id] = ours.id
 	if theirs.timeout != ours.timeout {
 		s.t.Errorf("timeout %d, ZooKeeper %d", ours.timeout, theirs.timeout)
