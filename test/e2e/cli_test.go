@@ -75,7 +75,8 @@ func (c *cluster) hold(args ...string) *holder {
 // next reads what the holder prints until want reports true.
 func (h *holder) next(want func(shown) bool) shown {
 	h.c.t.Helper()
-	late := time.AfterFunc(time.Minute, func() { _ = h.cmd.Process.Kill() }) // ends the loop
+	const most = time.Minute
+	late := time.AfterFunc(most, func() { _ = h.cmd.Process.Kill() }) // ends the loop
 	defer late.Stop()
 	for h.lines.Scan() {
 		var s shown
@@ -86,6 +87,9 @@ func (h *holder) next(want func(shown) bool) shown {
 		if want(s) {
 			return s
 		}
+	}
+	if !late.Stop() {
+		timeout.Fatalf(h.c.t, "hold did not print the wanted event within %v; it printed %+v", most, h.shown)
 	}
 	h.c.t.Fatalf("hold ended before it printed the wanted event; it printed %+v", h.shown)
 	return shown{}
