@@ -27,6 +27,8 @@ type cluster struct {
 	ports   int
 	// speaks is how clients of this test speak TLS with the nodes, nil without it.
 	speaks *client.TLS
+	// stopped are the nodes that this test has stopped, failing those that it lets fail. All others must run on.
+	stopped, failing map[int]bool
 }
 
 // up returns a cluster of 3 or 5 nodes that all serve and hold no session, to a test that runs beside others. After a
@@ -71,7 +73,10 @@ func create(t *testing.T, nodes int, files ...string) *cluster {
 func planned(t *testing.T, nodes int, files ...string) *cluster {
 	t.Helper()
 	ports := freePorts(t)
-	c := &cluster{t: t, nodes: nodes, project: fmt.Sprintf("holdfast-e2e-%d-%d", os.Getpid(), ports), ports: ports}
+	c := &cluster{
+		t: t, nodes: nodes, project: fmt.Sprintf("holdfast-e2e-%d-%d", os.Getpid(), ports), ports: ports,
+		stopped: map[int]bool{}, failing: map[int]bool{},
+	}
 	var peers []string
 	for _, n := range c.all() {
 		peers = append(peers, fmt.Sprintf("%d=%s.peers@%s", n, service(n), c.address(n)))
@@ -88,22 +93,68 @@ func planned(t *testing.T, nodes int, files ...string) *cluster {
 	return c
 }
 
-// giveBack returns the cluster for other tests, or removes it if this test failed.
+// giveBack returns the cluster for other tests, or removes it if this test failed or has let a node fail.
 func (c *cluster) giveBack() {
+	if timeout.Ended(c.t) || len(c.failing) > 0 {
+		c.down()
+		return
+	}
 	for _, n := range c.all() {
-		if got := c.state(n); got != "running" && !timeout.Ended(c.t) {
+		if got := c.state(n); got != "running" {
 			c.t.Errorf("node %d is %s after the test, want running", n, got)
 		}
 	}
-	if timeout.Ended(c.t) {
-		c.down()
+	if unknown := c.unbroken(); unknown != nil || timeout.Ended(c.t) {
+		c.clear()
+		timeout.Check(c.t, unknown)
 		return
 	}
 	clusters.give(c)
 }
 
-// down removes the cluster. A failed test keeps the nodes' logs.
+// down removes the cluster. It fails the test if a node has ended by itself.
 func (c *cluster) down() {
+	unknown := c.unbroken()
+	c.clear()
+	timeout.Check(c.t, unknown)
+}
+
+// unbroken fails the test for each node that has ended, and for each that was started again after its process had ended,
+// if this test did not stop the node or let it fail. It returns an error if docker does not say.
+func (c *cluster) unbroken() error {
+	var unknown []error
+	for _, n := range c.all() {
+		unknown = append(unknown, c.unbrokenNode(n))
+	}
+	return timeout.Join(unknown...)
+}
+
+func (c *cluster) unbrokenNode(n int) error {
+	c.t.Helper()
+	ids, err := c.containers(n)
+	if c.failing[n] || err != nil || len(ids) == 0 { // a test may end before it starts a node
+		return err
+	}
+	said, err := command(nil, "docker", "inspect", "-f", "{{.State.Status}} {{.State.ExitCode}} {{.RestartCount}}", ids[0])
+	if err != nil {
+		return err
+	}
+	var status string
+	var code, restarts int
+	if _, err = fmt.Sscan(said, &status, &code, &restarts); err != nil {
+		return fmt.Errorf("docker inspect says %q: %w", said, err)
+	}
+	if restarts > 0 {
+		c.t.Errorf("node %d has ended by itself, and was started again %d times", n, restarts)
+	}
+	if status != "running" && status != "paused" && !c.stopped[n] {
+		c.t.Errorf("node %d is %s with exit code %d, and the test has not stopped it", n, status, code)
+	}
+	return nil
+}
+
+// clear removes the cluster. A failed test keeps the nodes' logs.
+func (c *cluster) clear() {
 	if timeout.Ended(c.t) {
 		c.keepLogs()
 	}
@@ -130,14 +181,12 @@ func (c *cluster) keepLogs() {
 
 // logs returns the logs of all processes of node n, or why they cannot be read.
 func (c *cluster) logs(n int) string {
-	ids, err := command(nil, "docker", "ps", "-aq",
-		"--filter", "label=com.docker.compose.project="+c.project, "--filter", "label=com.docker.compose.service="+
-			service(n))
-	if err != nil || ids == "" {
+	ids, err := c.containers(n)
+	if err != nil || len(ids) == 0 {
 		return fmt.Sprintf("no container: %v", err)
 	}
 	// docker logs prints the node's stderr on its own stderr.
-	logs, err := command(nil, "sh", "-c", "docker logs "+strings.Fields(ids)[0]+" 2>&1")
+	logs, err := command(nil, "sh", "-c", "docker logs "+ids[0]+" 2>&1")
 	if err != nil {
 		return fmt.Sprintf("%s\n%v", logs, err)
 	}

@@ -13,9 +13,10 @@ import (
 	"holdfast/test/timeout"
 )
 
-// disk runs a command of the packet cutter's image on node n's volume.
+// disk runs a command of the packet cutter's image on node n's volume. From then on the node may fail.
 func (c *cluster) disk(n int, args ...string) string {
 	c.t.Helper()
+	c.failing[n] = true
 	return must(c.t, append([]string{"docker", "run", "--rm", "-v", c.volume(n), "holdfast-cut"}, args...)...)
 }
 
@@ -128,7 +129,7 @@ func TestDamagedLog(t *testing.T) {
 			count(t, "refused its log", "", refused)
 			refusals.Add(int32(refused))
 			if refused > 0 {
-				must(t, "docker", "stop", c.container(victim))
+				c.stop(victim)
 				c.disk(victim, "empty", "/data")
 				c.start(victim)
 			}

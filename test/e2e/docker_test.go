@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,13 +59,20 @@ func composeCommand(t *testing.T) []string {
 // container returns the id of node n's container, running or not.
 func (c *cluster) container(n int) string {
 	c.t.Helper()
-	id := must(c.t, "docker", "ps", "-aq", "--no-trunc",
-		"--filter", "label=com.docker.compose.project="+c.project, "--filter", "label=com.docker.compose.service="+
-			service(n))
-	if id == "" || strings.Contains(id, "\n") {
-		c.t.Fatalf("containers of %s: got %q, want one", service(n), id)
+	ids, err := c.containers(n)
+	timeout.Check(c.t, err)
+	if len(ids) != 1 {
+		c.t.Fatalf("containers of %s: got %q, want one", service(n), ids)
 	}
-	return id
+	return ids[0]
+}
+
+// containers returns the ids of node n's containers, running or not.
+func (c *cluster) containers(n int) ([]string, error) {
+	ids, err := command(nil, "docker", "ps", "-aq", "--no-trunc",
+		"--filter", "label=com.docker.compose.project="+c.project,
+		"--filter", "label=com.docker.compose.service="+service(n))
+	return strings.Fields(ids), err
 }
 
 // state returns the state of node n's container in docker's words: running, paused, exited.
@@ -79,6 +87,7 @@ func (c *cluster) kill(nodes ...int) {
 	args := []string{"docker", "kill", "-s", "KILL"}
 	for _, n := range nodes {
 		args = append(args, c.container(n))
+		c.mayStop(n)
 	}
 	must(c.t, args...)
 	for _, n := range nodes {
@@ -90,11 +99,26 @@ func (c *cluster) kill(nodes ...int) {
 	}
 }
 
-// start starts killed nodes on their volumes.
+// stop stops a node in order, as an operator does.
+func (c *cluster) stop(n int, flags ...string) {
+	c.t.Helper()
+	c.mayStop(n)
+	must(c.t, slices.Concat([]string{"docker", "stop"}, flags, []string{c.container(n)})...)
+}
+
+// mayStop notes that this test stops a node. It judges the node's processes so far: a start resets docker's count of them.
+func (c *cluster) mayStop(n int) {
+	c.t.Helper()
+	timeout.Check(c.t, c.unbrokenNode(n))
+	c.stopped[n] = true
+}
+
+// start starts stopped nodes on their volumes.
 func (c *cluster) start(nodes ...int) {
 	c.t.Helper()
 	for _, n := range nodes {
 		must(c.t, "docker", "start", c.container(n))
+		delete(c.stopped, n)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestOrderedStop(t *testing.T) {
 	leader := c.awaitServing(healWithin, c.all()...)
 	all := l.settled(10, 2*minTimeout, c.all()...)
 	time.Sleep(minTimeout)
-	must(t, "docker", "stop", "-t", "15", c.container(leader))
+	c.stop(leader, "-t", "15")
 	stopped := time.Now()
 	if got := c.state(leader); got != "exited" {
 		t.Errorf("node %d is %s, want exited", leader, got)

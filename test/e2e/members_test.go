@@ -158,7 +158,7 @@ func (m *changing) remove(n int) {
 // stop ends a node that was removed, in order.
 func (m *changing) stop(n int) {
 	m.c.t.Helper()
-	must(m.c.t, "docker", "stop", "-t", "25", m.c.container(n))
+	m.c.stop(n, "-t", "25")
 	if got := must(m.c.t, "docker", "inspect", "-f", "{{.State.ExitCode}}", m.c.container(n)); got != "0" {
 		m.c.t.Errorf("node %d ended with %s, want 0", n, got)
 	}
