@@ -151,12 +151,10 @@ func (x *box) ends(want int) {
 	}
 }
 
-// stop is "docker stop". It returns how long it took.
-func (x *box) stop() time.Duration {
+// stop is "docker stop". A box that does not end in time is killed: its exit code is then 137.
+func (x *box) stop() {
 	x.c.t.Helper()
-	began := time.Now()
 	must(x.c.t, "docker", "stop", "-t", strconv.Itoa(int(boxStop.Seconds())), x.id)
-	return time.Since(began)
 }
 
 // logs returns what the box has printed, each line behind its time.
@@ -211,9 +209,7 @@ func TestProcessOne(t *testing.T) {
 	for _, command := range []string{"register", "elect", "lock"} {
 		polite := c.box(boxed{holdfast: under(command, "polite"), program: "polite"})
 		polite.said("runs")
-		if took := polite.stop(); took > boxStop/2 {
-			t.Errorf("%s: docker stop took %v", command, took)
-		}
+		polite.stop()
 		polite.ends(exitOfPolite)
 		ordered = polite.said("is in order")
 	}
@@ -238,9 +234,7 @@ func (c *cluster) stopsWaiting(lock string) {
 		})
 	}
 	contenders(2)
-	if took := waiter.stop(); took > boxStop/2 {
-		c.t.Errorf("docker stop of one that waits took %v", took)
-	}
+	waiter.stop()
 	waiter.ends(1)
 	contenders(1)
 }

@@ -13,7 +13,7 @@ import (
 	"holdfast/test/timeout"
 )
 
-// minTimeout is the smallest timeout of a cluster with the default tick: its sessions show trouble first.
+// minTimeout is the smallest timeout that a cluster grants by default: its sessions show trouble first.
 const minTimeout = 4 * time.Second
 
 // TestSteady holds sessions on every node for many timeouts. No promise ever runs out, and the cluster writes nothing

@@ -28,12 +28,18 @@ type competition struct {
 	lock string
 }
 
+// competition makes one. It judges the record when the test ends.
 func (c *cluster) competition(lock string) *competition {
 	c.t.Helper()
 	dir, err := os.MkdirTemp("", "holdfast-lock-")
 	timeout.Check(c.t, err)
 	t := c.t
-	t.Cleanup(func() { // the kernel kills workers a moment after the command that ran them: until then they write
+	x := &competition{c: c, dir: dir, lock: lock}
+	t.Cleanup(func() {
+		if err := judge(x.record()); err != nil { // also if the test has timed out
+			t.Error(err)
+		}
+		// The kernel kills workers a moment after the command that ran them: until then they write.
 		var left error
 		for by := time.Now().Add(healWithin); time.Now().Before(by); time.Sleep(20 * time.Millisecond) {
 			if left = os.RemoveAll(dir); left == nil {
@@ -42,14 +48,14 @@ func (c *cluster) competition(lock string) *competition {
 		}
 		t.Error(left)
 	})
-	return &competition{c: c, dir: dir, lock: lock}
+	return x
 }
 
-// command returns a process that runs a worker under the lock. It ends with the test.
-func (x *competition) command(job, death string) *exec.Cmd {
+// command returns a process that runs a worker under the lock. It ends with ctx.
+func (x *competition) command(ctx context.Context, job, death string) *exec.Cmd {
 	self, err := os.Executable()
 	timeout.Check(x.c.t, err)
-	cmd := x.c.cli(x.c.t.Context(), "lock", x.lock, "--timeout", minTimeout.String(), "--", self)
+	cmd := x.c.cli(ctx, "lock", x.lock, "--timeout", minTimeout.String(), "--", self)
 	cmd.Env = append(cmd.Env, workerVar+"="+job, recordVar+"="+x.dir, deathVar+"="+death)
 	cmd.Stderr = os.Stderr
 	return cmd
@@ -58,7 +64,7 @@ func (x *competition) command(job, death string) *exec.Cmd {
 // start starts one that ends with the test.
 func (x *competition) start(job string) *exec.Cmd {
 	x.c.t.Helper()
-	cmd := x.command(job, "")
+	cmd := x.command(x.c.t.Context(), job, "")
 	timeout.Check(x.c.t, cmd.Start())
 	return cmd
 }
@@ -172,26 +178,23 @@ func TestLockRounds(t *testing.T) {
 		rounds, most = 1000, time.Hour
 	}
 	x := c.competition("rounds")
-	late := time.AfterFunc(most, func() { t.Errorf("%d rounds are not over after %v", rounds, most) })
-	defer late.Stop()
+	late, stop := context.WithTimeout(t.Context(), most)
+	defer stop()
 	var next, killed, lost atomic.Int64
 	var competitors sync.WaitGroup
 	began := time.Now()
 	for range 20 {
 		competitors.Go(func() {
-			for next.Add(1) <= int64(rounds) && !t.Failed() {
-				for !x.round(&killed, &lost) {
+			for late.Err() == nil && next.Add(1) <= int64(rounds) && !t.Failed() {
+				for late.Err() == nil && !x.round(late, &killed, &lost) {
 				}
 			}
 		})
 	}
 	competitors.Wait()
 	took(t, "all rounds", time.Since(began))
-	all := x.record()
-	if err := judge(all); err != nil {
-		t.Error(err)
-	}
-	had := len(begun(all))
+	timeout.Check(t, late.Err())
+	had := len(begun(x.record()))
 	count(t, "rounds", "", had)
 	count(t, "killed", "", int(killed.Load()))
 	count(t, "lost", "", int(lost.Load()))
@@ -205,7 +208,7 @@ func TestLockRounds(t *testing.T) {
 
 // round runs one process. It reports false if the process was killed before it had the lock, or if its lock was about to
 // be lost: on a busy machine a holder can miss its touches, and then its program is killed in time.
-func (x *competition) round(killed, lost *atomic.Int64) bool {
+func (x *competition) round(ctx context.Context, killed, lost *atomic.Int64) bool {
 	t := x.c.t
 	death, want := "", 0
 	switch n := rand.IntN(20); {
@@ -214,7 +217,7 @@ func (x *competition) round(killed, lost *atomic.Int64) bool {
 	case n < 4:
 		death, want = itself, 128+int(syscall.SIGKILL)
 	}
-	cmd := x.command("round", death)
+	cmd := x.command(ctx, "round", death)
 	if err := cmd.Start(); err != nil {
 		t.Error(err)
 		return true
@@ -229,6 +232,8 @@ func (x *competition) round(killed, lost *atomic.Int64) bool {
 		killed.Add(1)
 	}
 	switch {
+	case ctx.Err() != nil: // its end killed the command
+		return true
 	case early && code == -1:
 		return t.Failed() // it may have had its turn, and another one does no harm
 	case death == "" && code == 128+int(syscall.SIGKILL):
@@ -258,9 +263,6 @@ func TestLockHolderStops(t *testing.T) {
 	}
 	timeout.Check(t, former.Process.Signal(syscall.SIGCONT))
 	wantKilled(t, former, old)
-	if err := judge(x.record()); err != nil {
-		t.Error(err)
-	}
 	x.wantHeldBy(present)
 }
 
@@ -284,9 +286,6 @@ func TestLockHolderCutOff(t *testing.T) {
 		c.unpause(n)
 	}
 	present := x.first("wrote", old.token)
-	if err := judge(x.record()); err != nil {
-		t.Error(err)
-	}
 	x.wantHeldBy(present)
 }
 
@@ -302,9 +301,12 @@ func begun(all []line) (tokens []fence.Token) {
 // wantKilled waits for a holder that ends because its program was killed.
 func wantKilled(t *testing.T, holder *exec.Cmd, program line) {
 	t.Helper()
-	late := time.AfterFunc(minTimeout+healWithin, func() { _ = holder.Process.Kill() })
-	defer late.Stop()
+	const most = minTimeout + healWithin
+	late := time.AfterFunc(most, func() { _ = holder.Process.Kill() })
 	_ = holder.Wait()
+	if !late.Stop() {
+		timeout.Fatalf(t, "the holder has not ended within %v", most)
+	}
 	if code, want := holder.ProcessState.ExitCode(), 128+int(syscall.SIGKILL); code != want {
 		t.Errorf("the holder exits with %d, want %d", code, want)
 	}
@@ -313,7 +315,7 @@ func wantKilled(t *testing.T, holder *exec.Cmd, program line) {
 	}
 }
 
-// wantHeldBy checks that CheckFence, which a resource can ask, knows the holder.
+// wantHeldBy checks that "holdfast lock show" names the holder.
 func (x *competition) wantHeldBy(present line) {
 	x.c.t.Helper()
 	ctx, cancel := context.WithTimeout(x.c.t.Context(), healWithin)
