@@ -221,12 +221,9 @@ func (m *changing) populate() (all []*account, stop func() []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), treeOpWithin)
 	defer cancel()
 	of := all[0].session.Tree()
-	m.c.await(healWithin, "the cluster has a tree", func() (bool, string) {
-		_, err := of.Create(ctx, membersPath, nil, client.CreateOptions{})
-		return err == nil, fmt.Sprint(err)
-	})
-	if _, err := of.Create(ctx, "/held", nil, client.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	for _, path := range []string{membersPath, "/held"} {
+		_, err := of.Create(ctx, path, nil, client.CreateOptions{})
+		timeout.Check(t, err)
 	}
 	each(len(all), openers, func(i int) {
 		s := all[i].session
@@ -278,8 +275,10 @@ func (m *changing) follow(a *account) {
 	m.watches = append(m.watches, f)
 	select {
 	case <-began:
+	case err := <-f.ended:
+		t.Fatalf("the watch of session %s: %v", a.session.ID(), err)
 	case <-time.After(treeOpWithin):
-		t.Fatalf("no watch begins within %v", treeOpWithin)
+		timeout.Fatalf(t, "no watch begins within %v", treeOpWithin)
 	}
 }
 
@@ -323,26 +322,9 @@ func (m *changing) judge(all []*account, made []string) {
 	t.Helper()
 	m.c.awaitServing(healWithin, m.members...) // nobody writes any more
 	count(t, "entries, of which each watch heard", "", len(made))
+	var unheard []error
 	for _, f := range m.watches {
-		late := time.NewTimer(healWithin)
-		for i, want := range made {
-			var got string
-			select {
-			case got = <-f.told:
-			case err := <-f.ended:
-				got = fmt.Sprintf("the end of the watch: %v", err)
-			case <-late.C:
-				got = "nothing"
-			}
-			if got != want {
-				t.Errorf("the watch of session %s: event %d is %s, want %s", f.at.session.ID(), i, got, want)
-				break
-			}
-		}
-		late.Stop()
-		if more := len(f.told); more > 0 {
-			t.Errorf("the watch of session %s heard %d events too many", f.at.session.ID(), more)
-		}
+		unheard = append(unheard, f.hears(made))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), treeOpWithin)
 	defer cancel()
@@ -368,6 +350,31 @@ func (m *changing) judge(all []*account, made []string) {
 	if len(there) != len(all) {
 		t.Errorf("there are %d ephemerals, want %d", len(there), len(all))
 	}
+	timeout.Check(t, timeout.Join(unheard...))
+}
+
+// hears checks that the watch hears of all entries in their order, and of nothing else.
+func (f *following) hears(made []string) error {
+	late := time.NewTimer(healWithin)
+	defer late.Stop()
+	for i, want := range made {
+		var got string
+		select {
+		case got = <-f.told:
+		case err := <-f.ended:
+			got = fmt.Sprintf("the end of the watch: %v", err)
+		case <-late.C:
+			return fmt.Errorf("the watch of session %s waits for event %d: %w", f.at.session.ID(), i,
+				context.DeadlineExceeded)
+		}
+		if got != want {
+			return fmt.Errorf("the watch of session %s: event %d is %s, want %s", f.at.session.ID(), i, got, want)
+		}
+	}
+	if more := len(f.told); more > 0 {
+		return fmt.Errorf("the watch of session %s heard %d events too many", f.at.session.ID(), more)
+	}
+	return nil
 }
 
 // rival opens a session of a new client, which knows the present members alone.

@@ -6,15 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"holdfast/client"
 	"holdfast/session"
+	"holdfast/test/timeout"
 	"holdfast/tree"
 )
 
@@ -25,6 +28,10 @@ const (
 	counters = 5
 	// treeOpWithin bounds one write with all its repeats.
 	treeOpWithin = time.Minute
+	// treeLeft is how many clients go at the end, before all others.
+	treeLeft = 20
+	// treeLast is the entry that is made last.
+	treeLast = "/services/last"
 )
 
 // TestTree has 200 clients hold ephemerals, count counters up and make sequential entries, while nodes are cut off,
@@ -48,7 +55,7 @@ func TestTree(t *testing.T) {
 			w.plant()
 			w.faults()
 			w.fell()
-			w.judge()
+			w.c.awaitServing(2*healWithin, w.c.all()...) // with the same digest
 		})
 	}
 }
@@ -61,6 +68,8 @@ type wood struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	watches []*watched
+	// felling says that the first treeLeft clients go, felled that they have gone and that nobody writes any more.
+	felling, felled bool
 }
 
 // woodcutter is one client. Its goroutine owns it while it works.
@@ -86,7 +95,17 @@ type watched struct {
 	err    error           // guarded by mu
 }
 
-func newWood(c *cluster) *wood { return &wood{c: c, l: c.newLedger()} }
+// newWood makes a wood. It judges what the clients were told when the test ends.
+func newWood(c *cluster) *wood {
+	w := &wood{c: c, l: c.newLedger()}
+	c.t.Cleanup(func() {
+		for _, one := range w.workers {
+			one.client.Close()
+		}
+	})
+	c.t.Cleanup(w.judge)
+	return w
+}
 
 func (w *woodcutter) name() string { return strconv.Itoa(w.number) }
 
@@ -95,20 +114,18 @@ func (w *wood) plant() {
 	t := w.c.t
 	t.Helper()
 	first := w.l.open(w.l.client(), 1, crowdTimeout)[0].session
-	w.c.await(healWithin, "the cluster has a tree", func() (bool, string) {
-		ctx, cancel := context.WithTimeout(t.Context(), treeOpWithin)
-		defer cancel()
-		ops := []tree.Op{
-			tree.Create{Path: "/services", Kind: tree.Persistent},
-			tree.Create{Path: "/counters", Kind: tree.Persistent},
-			tree.Create{Path: "/ledger", Kind: tree.Persistent},
-		}
-		for i := range counters {
-			ops = append(ops, tree.Create{Path: fmt.Sprintf("/counters/%d", i), Kind: tree.Persistent, Data: []byte("0")})
-		}
-		_, err := first.Tree().Transact(ctx, tree.Transaction{Then: ops})
-		return err == nil, fmt.Sprint(err)
-	})
+	ops := []tree.Op{
+		tree.Create{Path: "/services", Kind: tree.Persistent},
+		tree.Create{Path: "/counters", Kind: tree.Persistent},
+		tree.Create{Path: "/ledger", Kind: tree.Persistent},
+	}
+	for i := range counters {
+		ops = append(ops, tree.Create{Path: fmt.Sprintf("/counters/%d", i), Kind: tree.Persistent, Data: []byte("0")})
+	}
+	planting, cancel := context.WithTimeout(t.Context(), treeOpWithin)
+	defer cancel()
+	_, err := first.Tree().Transact(planting, tree.Transaction{Then: ops})
+	timeout.Check(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	t.Cleanup(func() { stop(); w.running.Wait() })
@@ -120,37 +137,30 @@ func (w *wood) plant() {
 	}
 	w.c.await(healWithin, "all watchers watch", func() (bool, string) {
 		for i, heard := range w.watches {
-			if heard.stamp() == 0 {
+			if told, failed := heard.state(); failed != nil {
+				t.Fatalf("watcher %d: %v", i, failed)
+			} else if told == 0 {
 				return false, fmt.Sprintf("watcher %d was told nothing", i)
 			}
 		}
 		return true, ""
 	})
-	w.workers = make([]*woodcutter, treeClients)
-	each(treeClients, openers, func(i int) {
+	for i := range treeClients {
 		x, err := client.New(w.c.config(w.c.all()...))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		w.workers[i] = &woodcutter{number: i, client: x}
-	})
-	t.Cleanup(func() {
-		for _, one := range w.workers {
-			one.client.Close()
-		}
-	})
+		timeout.Check(t, err)
+		w.workers = append(w.workers, &woodcutter{number: i, client: x})
+	}
 	for _, one := range w.workers {
 		one.account = w.l.open(one.client, 1, crowdTimeout)[0]
 		w.running.Go(func() { one.work(ctx, rand.New(rand.NewPCG(1, uint64(one.number)))) })
 	}
 }
 
-// stamp returns the newest stamp that was told.
-func (h *watched) stamp() tree.Stamp {
+// state returns the newest stamp that was told, and why the watch has failed.
+func (h *watched) state() (tree.Stamp, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.told
+	return h.told, h.err
 }
 
 // watch notes what it hears of the ephemerals.
@@ -305,7 +315,8 @@ func (w *wood) faults() {
 func (w *wood) fell() {
 	t := w.c.t
 	t.Helper()
-	left := w.workers[:20]
+	w.felling = true
+	left := w.workers[:treeLeft]
 	for i, one := range left {
 		if i%2 == 0 {
 			ctx, cancel := context.WithTimeout(t.Context(), treeOpWithin)
@@ -321,7 +332,7 @@ func (w *wood) fell() {
 		one.client.Close()
 	}
 	w.c.await(crowdTimeout+2*healWithin, "the ephemerals of those who have gone are gone", func() (bool, string) {
-		names, err := w.services()
+		names, err := w.services(t.Context())
 		if err != nil {
 			return false, err.Error()
 		}
@@ -335,62 +346,107 @@ func (w *wood) fell() {
 	w.watchersHeard()
 	w.stop()
 	w.running.Wait()
+	w.felled = true
 }
 
-// watchersHeard waits until the watchers have heard of all that has come and gone (I11).
+// watchersHeard makes one more entry, and waits until the watchers have heard of it. Events come in the order of their
+// stamps: the watchers must have heard by then of all that came and went before (I11).
 func (w *wood) watchersHeard() {
-	w.c.t.Helper()
-	w.c.await(healWithin, "watchers have heard of all that has come and gone", func() (bool, string) {
-		names, err := w.services() // each time anew: a session may still end
-		if err != nil {
-			return false, err.Error()
-		}
-		for i, heard := range w.watches {
-			if why := heard.differs(names); why != "" {
-				return false, fmt.Sprintf("watcher %d: %s", i, why)
+	t := w.c.t
+	t.Helper()
+	before, err := w.services(t.Context())
+	timeout.Check(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), treeOpWithin)
+	defer cancel()
+	_, err = w.workers[len(w.workers)-1].account.session.Tree().Create(ctx, treeLast, nil, client.CreateOptions{})
+	timeout.Check(t, err)
+	heard := make([]map[string]bool, len(w.watches))
+	w.c.await(healWithin, "watchers have heard of the last entry", func() (bool, string) {
+		for i, one := range w.watches {
+			there, lost, failed := one.heard()
+			if failed != nil {
+				t.Fatalf("watcher %d: %v", i, failed)
+			}
+			if !there[treeLast] && !lost {
+				return false, fmt.Sprintf("watcher %d has not", i)
+			}
+			if heard[i] = there; lost {
+				heard[i] = nil
 			}
 		}
 		return true, ""
 	})
+	after, err := w.services(t.Context())
+	timeout.Check(t, err)
+	for i, there := range heard {
+		if there == nil {
+			continue // it was told that events are lost
+		}
+		for _, why := range missed(there, before, after) {
+			t.Errorf("watcher %d: %s", i, why)
+		}
+	}
 }
 
-// differs says why the watcher has ended, or what it has heard otherwise than it is, unless it was told that events are
-// lost (I11).
-func (h *watched) differs(names []string) string {
+// heard returns what the watcher has heard, whether it was told that events are lost, and why the watch has failed.
+func (h *watched) heard() (there map[string]bool, lost bool, failed error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case h.err != nil:
-		return h.err.Error()
-	case h.lost > 0:
-		return ""
-	}
-	for path, there := range h.there {
-		if path == "/services" {
-			continue
-		}
-		if is := slices.Contains(names, path[len("/services/"):]); is != there {
-			return fmt.Sprintf("I11: it heard last that %s is there: %v; it is: %v", path, there, is)
+	return maps.Clone(h.there), h.lost > 0, h.err
+}
+
+// missed says what a watcher should have heard otherwise: before and after have the names of the ephemerals that were
+// there before and after. What is in one of them alone has come or gone meanwhile: a session may still end.
+func missed(there map[string]bool, before, after []string) (all []string) {
+	for _, name := range before {
+		if path := "/services/" + name; slices.Contains(after, name) && !there[path] {
+			all = append(all, fmt.Sprintf("I11: %s is there, and it has not heard of that, or heard that it went", path))
 		}
 	}
-	for _, name := range names {
-		if _, heard := h.there["/services/"+name]; !heard {
-			return "I11: it has not heard of /services/" + name
+	for path, is := range there {
+		name := strings.TrimPrefix(path, "/services/")
+		if is && path != "/services" && !slices.Contains(before, name) && !slices.Contains(after, name) {
+			all = append(all, fmt.Sprintf("I11: it heard last that %s is there, and it is not", path))
 		}
 	}
-	return ""
+	return all
+}
+
+// TestMissed: a watcher that has missed an event is found.
+func TestMissed(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		there         map[string]bool
+		before, after []string
+		want          int
+	}{
+		{"all heard", map[string]bool{"/services/1": true, "/services/2": false, treeLast: true}, []string{"1"}, []string{"1", "last"}, 0},
+		{"a create", map[string]bool{treeLast: true}, []string{"1"}, []string{"1", "last"}, 1},
+		{"a delete", map[string]bool{"/services/2": true, treeLast: true}, nil, []string{"last"}, 1},
+		{"the create after a delete", map[string]bool{"/services/1": false}, []string{"1"}, []string{"1", "last"}, 1},
+		{"goes meanwhile", map[string]bool{"/services/1": false, "/services/2": true}, []string{"1", "2"}, []string{"last"}, 0},
+		{"the parent", map[string]bool{"/services": true}, nil, nil, 0},
+	} {
+		if got := missed(test.there, test.before, test.after); len(got) != test.want {
+			t.Errorf("%s: %q, want %d", test.name, got, test.want)
+		}
+	}
 }
 
 // services lists the ephemerals.
-func (w *wood) services() (names []string, err error) {
-	ctx, cancel := context.WithTimeout(w.c.t.Context(), treeOpWithin)
+func (w *wood) services(ctx context.Context) (names []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, treeOpWithin)
 	defer cancel()
-	t := w.workers[len(w.workers)-1].client.Tree(client.Linearizable())
-	for child, err := range t.List(ctx, "/services", client.Listing{PageSize: tree.MaxPage}) {
+	for child, err := range w.reads().List(ctx, "/services", client.Listing{PageSize: tree.MaxPage}) {
 		if err != nil {
 			return nil, err
 		}
 		names = append(names, child.Name)
 	}
 	return names, nil
+}
+
+// reads returns a view of what was committed, by a client that stays.
+func (w *wood) reads() *client.Tree {
+	return w.workers[len(w.workers)-1].client.Tree(client.Linearizable())
 }
