@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -127,7 +128,7 @@ func sound(file string) (newest uint64, err error) {
 	out, err := cmd.Output()
 	if err != nil {
 		line, _, _ := strings.Cut(stderr.String(), "\n")
-		return 0, fmt.Errorf("%s: %w: %s", filepath.Base(file), err, line)
+		return 0, fmt.Errorf("%s: %w: %s", filepath.Base(file), errors.Join(err, ctx.Err()), line)
 	}
 	_, err = fmt.Sscan(string(out), &newest)
 	return newest, err

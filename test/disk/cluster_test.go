@@ -60,6 +60,8 @@ type server struct {
 	// exited is closed when the process has ended. err is its result.
 	exited chan struct{}
 	err    error
+	// killed is set while the node is without power, mayEnd if the test lets the node fail. Any other end fails the test.
+	killed, mayEnd bool
 }
 
 // setup says how the nodes of a cluster differ from those of most tests.
@@ -114,17 +116,8 @@ func newClusterWith(t *testing.T, with setup) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.asker.Close() })
-	await(t, recoverWithin, "all nodes serve", c.serves)
-	await(t, recoverWithin, "the cluster has a tree", c.hasTree)
+	c.awaitServing(recoverWithin, c.nodes...)
 	return c
-}
-
-// hasTree reports whether the cluster has been given its tree.
-func (c *cluster) hasTree() (bool, string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	_, err := c.asker.Tree().Get(ctx, "/")
-	return err == nil, fmt.Sprint(err)
 }
 
 // start starts a node's process.
@@ -140,18 +133,22 @@ func (c *cluster) start(s *server) {
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	timeout.Check(c.t, start(s.cmd))
 	cmd, exited := s.cmd, make(chan struct{})
-	s.exited = exited
+	s.exited, s.killed = exited, false
 	go func() {
 		s.err = cmd.Wait()
 		close(exited)
 	}()
 }
 
-// down kills the processes that run. A failed test keeps logs and data.
+// down kills the processes that run. It fails the test for a node that has ended by itself. A failed test keeps logs and
+// data.
 func (c *cluster) down() {
 	for _, s := range c.nodes {
 		if s.cmd == nil {
 			continue
+		}
+		if !s.running() && !s.killed && !s.mayEnd {
+			c.t.Errorf("node %d has ended by itself: %v", s.number, s.err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		_ = s.cmd.Process.Kill()
@@ -214,13 +211,33 @@ func (c *cluster) status(s *server) (client.Status, error) {
 	return c.asker.Status(ctx, s.clients)
 }
 
+// serving waits until nodes serve. It returns an error at once if one of them has ended.
+func (c *cluster) serving(d time.Duration, nodes ...*server) (time.Duration, error) {
+	var dead error
+	took, err := eventually(d, "nodes serve", func() (bool, string) {
+		for _, s := range nodes {
+			if !s.running() {
+				dead = fmt.Errorf("node %d has ended by itself: %v", s.number, s.err) //nolint:errorlint // no deadline excuses it
+				return true, ""
+			}
+		}
+		return c.serve(nodes...)
+	})
+	return took, cmp.Or(dead, err)
+}
+
+// awaitServing is serving for a test that needs the nodes.
+func (c *cluster) awaitServing(d time.Duration, nodes ...*server) time.Duration {
+	c.t.Helper()
+	took, err := c.serving(d, nodes...)
+	timeout.Check(c.t, err)
+	return took
+}
+
 // serve reports whether nodes serve under a leader that is one of them.
 func (c *cluster) serve(nodes ...*server) (bool, string) {
 	leader := session.Node(0)
 	for _, s := range nodes {
-		if !s.running() {
-			return false, fmt.Sprintf("node %d has ended: %v", s.number, s.err)
-		}
 		st, err := c.status(s)
 		switch {
 		case err != nil:
@@ -236,12 +253,10 @@ func (c *cluster) serve(nodes ...*server) (bool, string) {
 	return true, ""
 }
 
-func (c *cluster) serves() (bool, string) { return c.serve(c.nodes...) }
-
 // leader returns the leading node, and the others.
 func (c *cluster) leader() (leads *server, others []*server) {
 	c.t.Helper()
-	await(c.t, recoverWithin, "all nodes serve", c.serves)
+	c.awaitServing(recoverWithin, c.nodes...)
 	st, err := c.status(c.nodes[0])
 	timeout.Check(c.t, err)
 	leads = c.nodes[st.Leader-1]
@@ -270,6 +285,7 @@ func (c *cluster) powerCut(when faultfs.Freezing, how faultfs.Cutting, victims .
 	var total simdisk.Loss
 	var mu sync.Mutex
 	err := together(victims, func(s *server) error {
+		s.killed = true
 		loss, err := s.disk.powerCut(faultfs.Freezing{},
 			faultfs.Cutting{Seed: how.Seed + uint64(s.number), Tear: how.Tear}, s.cmd.Process.Kill, s.wait)
 		mu.Lock()
@@ -287,7 +303,7 @@ func together(nodes []*server, do func(*server) error) error {
 		wg.Go(func() { errs[i] = do(s) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return timeout.Join(errs...)
 }
 
 // corrupt returns what bbolt finds wrong with the logs of stopped nodes, and keeps images of their disks until the next
@@ -335,5 +351,5 @@ func (c *cluster) digests() error {
 		}
 		return true, ""
 	})
-	return errors.Join(err, diverged)
+	return timeout.Join(err, diverged)
 }

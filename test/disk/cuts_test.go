@@ -38,7 +38,8 @@ func TestCuts(t *testing.T) {
 			s := &storm{c: c, l: newLedger(c, seed+i), seed: seed + i, dice: rand.New(rand.NewPCG(seed+i, 0))}
 			for s.cuts < (cuts+sideBySide-1)/sideBySide && !t.Failed() {
 				if err := s.round(); err != nil {
-					t.Errorf("seed %d, cut %d (%s): %v", s.seed, s.cuts, s.kind, err)
+					s.report()
+					timeout.Check(t, fmt.Errorf("seed %d, cut %d (%s): %w", s.seed, s.cuts, s.kind, err))
 				}
 			}
 			s.report()
@@ -86,7 +87,7 @@ func (s *storm) round() error {
 			return err
 		}
 	}
-	took, err := eventually(recoverWithin, "all nodes serve", s.c.serves)
+	took, err := s.c.serving(recoverWithin, s.c.nodes...)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func TestFirstSnapshot(t *testing.T) {
 	loss, err := c.powerCut(faultfs.Freezing{}, faultfs.Cutting{Tear: simdisk.TearAll}, c.nodes...)
 	timeout.Check(t, err)
 	if how, err := s.verdict(); err != nil {
-		t.Errorf("%s: %v", how, err)
+		timeout.Check(t, fmt.Errorf("%s: %w", how, err))
 	}
 	t.Logf("not fsynced: %+v; acknowledged: %+v", loss, s.l.tally())
 }
@@ -169,7 +170,11 @@ func TestLyingDisksAreReported(t *testing.T) {
 			}
 			opened(20)
 			if err := s.l.audit(true); err != nil {
-				t.Fatalf("before the cut: %v", err)
+				timeout.Check(t, fmt.Errorf("before the cut: %w", err))
+			}
+			s.l.lying = true
+			for _, v := range c.nodes {
+				v.mayEnd = true
 			}
 			loss, err := c.powerCut(faultfs.Freezing{}, faultfs.Cutting{Seed: seed + i, Tear: simdisk.TearHalf},
 				c.nodes...)
@@ -196,7 +201,7 @@ func (s *storm) verdict() (string, error) {
 	for _, v := range s.c.nodes {
 		s.c.start(v)
 	}
-	if _, err := eventually(recoverWithin/2, "all nodes serve", s.c.serves); err != nil {
+	if _, err := s.c.serving(recoverWithin/2, s.c.nodes...); err != nil {
 		return "refused", err
 	}
 	s.l.stop() // lost sessions may keep workers waiting

@@ -5,7 +5,6 @@ package disk
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -93,7 +92,7 @@ func (d *device) counts() faultfs.Counts {
 func (d *device) powerCut(when faultfs.Freezing, how faultfs.Cutting, end, gone func() error) (simdisk.Loss, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*callTimeout)
 	defer cancel()
-	if err := errors.Join(d.Freeze(ctx, when), end(), d.Drop(ctx)); err != nil {
+	if err := timeout.Join(d.Freeze(ctx, when), end(), d.Drop(ctx)); err != nil {
 		return simdisk.Loss{}, err
 	}
 	if err := bounded(callTimeout, "the end of a killed process", gone); err != nil {

@@ -41,6 +41,7 @@ func onEach(t *testing.T, test func(t *trial)) {
 			if role == "follower" {
 				victim, others = others[0], append(others[1:], victim)
 			}
+			victim.mayEnd = true
 			test(&trial{c, l, victim, others})
 		})
 	}
@@ -50,7 +51,7 @@ func onEach(t *testing.T, test func(t *trial)) {
 func (t *trial) carryOn() {
 	t.t.Helper()
 	begin := time.Now()
-	took := await(t.t, leaderWithin, "the others have a leader", func() (bool, string) { return t.serve(t.others...) })
+	took := t.awaitServing(leaderWithin, t.others...)
 	t.opens()
 	t.t.Logf("the others serve after %v, an open and a close are done after %v", took.Round(time.Millisecond),
 		time.Since(begin).Round(time.Millisecond))
@@ -96,10 +97,8 @@ func (t *trial) exits(reason string) {
 // recovers shows that all nodes serve again, that nothing acknowledged is lost, and that all states are the same.
 func (t *trial) recovers() {
 	t.t.Helper()
-	took := await(t.t, recoverWithin, "all nodes serve", t.serves)
-	if err := t.l.audit(true); err != nil {
-		t.t.Error(err)
-	}
+	took := t.awaitServing(recoverWithin, t.nodes...)
+	timeout.Check(t.t, t.l.audit(true))
 	t.t.Logf("all nodes serve after %v; acknowledged: %+v", took.Round(time.Millisecond), t.l.tally())
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -44,6 +45,9 @@ type ledger struct {
 	ids      map[session.ID]int // guarded by mu; the number of the open that returned each id
 	counts   ledgerCounts       // guarded by mu
 	breaches []error            // guarded by mu
+	told     int                // breaches that an audit has returned; guarded by mu
+	// lying says that the disks may have lost what was acknowledged: breaches are no longer the cluster's fault.
+	lying bool
 }
 
 type ledgerCounts struct {
@@ -95,11 +99,27 @@ func newLedger(c *cluster, seed uint64) *ledger {
 		dice := rand.New(rand.NewPCG(seed, uint64(w)))
 		l.running.Go(func() { l.work(ctx, w, dice) })
 	}
-	c.t.Cleanup(func() { l.stop(); l.running.Wait() }) // before the clients and the cluster end
+	c.t.Cleanup(l.end) // before the clients and the cluster end
 	return l
 }
 
-// breach records that the cluster did not keep what it had acknowledged.
+// end ends the work, and fails the test for each breach that no audit has returned: the test may have timed out before.
+func (l *ledger) end() {
+	l.stop()
+	l.running.Wait()
+	if l.lying {
+		return
+	}
+	l.still()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, breach := range l.breaches[l.told:] {
+		l.t.Error(breach)
+	}
+}
+
+// breach records that the cluster did not keep what it had acknowledged. The format has errors as %v: a deadline
+// excuses no breach.
 func (l *ledger) breach(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,7 +255,7 @@ func (l *ledger) lost(ctx context.Context, a *account, err error, what string) {
 // exist.
 func (l *ledger) unanswered(ctx context.Context, err error, format string, args ...any) {
 	if ctx.Err() == nil {
-		l.breach(format+": %w", append(args, err)...)
+		l.breach(format+": %v", append(args, err)...)
 		return
 	}
 	l.mu.Lock()
@@ -257,7 +277,7 @@ func (l *ledger) still() {
 			if errors.Is(err, session.ErrMoved) {
 				continue // its worker will notice
 			}
-			l.breach("session %s (open %d) has ended for its client: %w", a.id, a.op, err)
+			l.breach("session %s (open %d) has ended for its client: %v", a.id, a.op, err)
 			continue
 		}
 		l.attached(a, a.held.Token(), 0)
@@ -288,7 +308,8 @@ func (l *ledger) audit(digests bool) error { //nolint:revive // flag-parameter: 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counts.Audits++
-	return errors.Join(errors.Join(l.breaches...), err)
+	l.told = len(l.breaches)
+	return timeout.Join(append(slices.Clone(l.breaches), err)...)
 }
 
 // list returns all sessions, by the numbers of their opens.

@@ -101,7 +101,7 @@ func TestSmallDisk(t *testing.T) {
 	refused(fmt.Sprintf("write %d", written), err)
 	_, err = open()
 	refused("open", err)
-	await(t, recoverWithin, "all nodes serve with full disks", c.serves)
+	c.awaitServing(recoverWithin, c.nodes...) // with full disks
 	full := 0
 	for _, s := range c.nodes {
 		used := s.used(t)
@@ -132,7 +132,5 @@ func TestSmallDisk(t *testing.T) {
 		err = write()
 		return err == nil, fmt.Sprint(err)
 	})
-	if err = c.digests(); err != nil {
-		t.Error(err)
-	}
+	timeout.Check(t, c.digests())
 }
