@@ -125,15 +125,12 @@ func TestCertificates(t *testing.T) {
 		}
 	}
 	for at := range c.nodes { // one of them leads, and does not say so at the others, which know it
-		for begun := time.Now(); ; {
-			_, shown, failed := ask(ca, "anna", "GET", at, "", nil)
-			if failed == nil && !strings.Contains(shown, "No leader is known: nothing is written") {
-				break
-			}
-			if time.Since(begun) > waitBound {
-				t.Fatalf("the overview of node %d: %v\n%s", at+1, failed, shown)
-			}
-		}
+		timeout.Until(t, waitBound, lookInterval, fmt.Sprintf("the overview of node %d knows a leader", at+1),
+			func() (bool, string) {
+				_, shown, failed := ask(ca, "anna", "GET", at, "", nil)
+				return failed == nil && !strings.Contains(shown, "No leader is known: nothing is written"),
+					fmt.Sprintf("%v\n%s", failed, shown)
+			})
 	}
 	if code, _, failed := ask(ca, "", "GET", 0, "", nil); failed == nil {
 		t.Errorf("without a certificate: %d", code)
