@@ -205,12 +205,12 @@ func TestTerminatedBeforeTheHoldIsOver(t *testing.T) {
 // A program that was sent SIGTERM is killed with all its group before another can have the lock, although the hold has
 // come back.
 func TestKilledBeforeTheHoldIsOver(t *testing.T) {
-	const grace, margin = 2 * time.Second, time.Minute
-	h := forever()
+	const grace, margin = 2 * time.Second, time.Hour // no machine is so busy that Run takes the margin
+	h := newHold(time.Now().Add(3 * margin))
 	saw := make(chan time.Time, 2)
 	r := runHere(t, Options{Hold: h, Grace: grace, Margin: margin, Say: func(string) {
 		saw <- h.SafeUntil()
-		h.renew(time.Now().Add(time.Hour))
+		h.renew(time.Now().Add(3 * margin))
 	}})
 	pid, _ := r.ready()
 	r.say("fork")
@@ -446,7 +446,7 @@ func TestStoppedRunner(t *testing.T) {
 // Process 1 of a container: nobody else reaps, and signals without a handler do nothing.
 func TestProcess1(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root may make a PID namespace")
+		skip(t, "only root may make a PID namespace")
 	}
 	k, cmd, _ := startRunner(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
 	if pid, _ := k.ready(); pid == 1 || pid > 1000 {

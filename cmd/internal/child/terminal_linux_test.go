@@ -62,7 +62,7 @@ func startShell(t *testing.T, args ...string) *shellSession {
 	s := &shellSession{program: newTalk(t), shell: newTalk(t)}
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("no terminals here: %v", err)
+		skip(t, "no terminals here: ", err)
 	}
 	t.Cleanup(func() { keyboard.Close() })
 	s.keyboard = keyboard
