@@ -14,7 +14,7 @@ import (
 	"holdfast/tree"
 )
 
-// planted returns the tree of a session of a new client, once the cluster has a tree.
+// planted returns a session of a client, and its tree.
 func (b *cluster) planted(c *client.Client, timeout time.Duration) (*client.Session, *client.Tree) {
 	b.T.Helper()
 	s := b.Session(c, timeout)

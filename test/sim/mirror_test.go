@@ -17,7 +17,7 @@ func (x *watcher) mirror(ctx context.Context) {
 		m, err := x.client.Tree().Mirror(filling, plotPath)
 		cancel()
 		if err != nil {
-			x.wait(ctx, 500*time.Millisecond) // no node, or no tree yet
+			x.wait(ctx, 500*time.Millisecond) // no node, or none that has applied the founding
 			continue
 		}
 		name := x.newName()

@@ -61,7 +61,7 @@ func (x *watcher) work(ctx context.Context) {
 		if _, err := x.client.Tree().Sync(ctx); err == nil {
 			break
 		}
-		x.wait(ctx, 500*time.Millisecond) // a new cluster has no tree yet
+		x.wait(ctx, 500*time.Millisecond) // no node has applied the founding yet
 	}
 	var beside sync.WaitGroup
 	defer beside.Wait()
