@@ -42,6 +42,8 @@ type process struct {
 	// ended is closed when the process has ended. err is its result.
 	ended chan struct{}
 	err   error
+	// mayEnd says that the test ends the process, or waits for its end. Any other end fails the test.
+	mayEnd bool
 }
 
 func newProcesses(t *testing.T, nodes int) *processes {
@@ -109,6 +111,7 @@ func (p *processes) exit(n int) error {
 	p.c.t.Helper()
 	one, late := p.newest[n], time.NewTimer(healWithin)
 	defer late.Stop()
+	one.mayEnd = true
 	select {
 	case <-one.ended:
 		return one.err
@@ -141,9 +144,17 @@ func (p *processes) healthy(n int) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// end kills what still runs. A failed test shows and keeps the nodes' logs.
+// end kills what still runs, and fails the test for a node that has ended by itself. A failed test shows and keeps the
+// nodes' logs.
 func (p *processes) end() {
-	for _, one := range p.newest {
+	for n, one := range p.newest {
+		select {
+		case <-one.ended:
+			if !one.mayEnd {
+				p.c.t.Errorf("node %d has ended by itself: %v", n, one.err)
+			}
+		default:
+		}
 		if err := one.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			p.c.t.Error(err)
 		}
