@@ -146,7 +146,7 @@ func BenchmarkApplyMove(b *testing.B) {
 	attempt := uint64(0)
 	for b.Loop() {
 		attempt++
-		r.do(b, session.MoveSession{ID: ids[attempt*7919%million], NewOwner: 2, Instance: 1, Attempt: attempt})
+		r.do(b, session.MoveSession{ID: ids[attempt*7919%million], NewOwner: 2, Instance: 1, Attempt: attempt, Named: 1})
 	}
 }
 

@@ -54,7 +54,7 @@ func TestO4MaxSessions(t *testing.T) {
 	if got := r.apply(t, 1, opening(1))[0]; got.Err != nil || got.Session.ID != first.ID || !got.Repeated {
 		t.Errorf("the repeat of an open: %+v, want its session", got)
 	}
-	moved := r.do(t, session.MoveSession{ID: first.ID, NewOwner: 2, Instance: 1, Attempt: 1}).Session
+	moved := r.do(t, session.MoveSession{ID: first.ID, NewOwner: 2, Instance: 1, Attempt: 1, Named: 1}).Session
 	r.do(t, closing(1, moved))
 	if err := r.Room(opening(3)); err != nil {
 		t.Errorf("after an end: %v", err)
@@ -83,7 +83,7 @@ func TestO4BoundsBelowWhatThereIs(t *testing.T) {
 	if r.Sessions() != 10 {
 		t.Fatalf("%d sessions, want all 10", r.Sessions())
 	}
-	all[0] = r.do(t, session.MoveSession{ID: all[0].ID, NewOwner: 2, Instance: 1, Attempt: 1}).Session
+	all[0] = r.do(t, session.MoveSession{ID: all[0].ID, NewOwner: 2, Instance: 1, Attempt: 1, Named: 1}).Session
 	for i, s := range all[:8] {
 		if r.Sessions() > 2 {
 			wantFull(t, r.apply(t, 1, opening(50))[0].Err, "max_sessions", "3 sessions")

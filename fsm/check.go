@@ -72,8 +72,8 @@ func checkMove(c session.MoveSession) error {
 		return outOfRange("owner", "1 to 254")
 	case c.Attempt == 0:
 		return outOfRange("attempt", "1 or more")
-	case c.NamedLocal && c.Named == 0:
-		return outOfRange("named", "not zero when it is a local attachment")
+	case c.Named == 0:
+		return outOfRange("named", "not zero")
 	}
 	return nil
 }

@@ -31,10 +31,6 @@ func everyCommand() map[string]session.Command {
 			Node: 254, Timeout: time.Millisecond, RequestID: session.RequestID{15: 1},
 		},
 		"move_session": session.MoveSession{
-			ID: 0x0304d3f642_7b0001, NewOwner: 2, Instance: 0xfedcba9876543210,
-			Attempt: 300,
-		},
-		"move_session_named": session.MoveSession{
 			ID: 0x0304d3f642_7b0001, NewOwner: 2, Instance: 0xfedcba9876543210, Attempt: 300, Named: 1 << 40,
 		},
 		"move_session_named_locally": session.MoveSession{
@@ -302,10 +298,10 @@ func TestEncodeRefusesWhatDecodeWould(t *testing.T) {
 		"max_sessions":    session.SetCapacity{Capacity: session.Capacity{MaxBytes: session.MinCapacityBytes}},
 		"max_state_bytes": session.SetCapacity{Capacity: session.Capacity{MaxSessions: 1, MaxBytes: 1}},
 		"count":           session.ClaimIDs{Node: 1, Count: session.MaxClaim + 1},
-		"owner":           session.MoveSession{ID: 1, Attempt: 1},
-		"attempt":         session.MoveSession{ID: 1, NewOwner: 1},
-		"named":           session.MoveSession{ID: 1, NewOwner: 1, Attempt: 1, NamedLocal: true},
-		"session_id":      session.MoveSession{NewOwner: 1, Attempt: 1},
+		"owner":           session.MoveSession{ID: 1, Attempt: 1, Named: 1},
+		"attempt":         session.MoveSession{ID: 1, NewOwner: 1, Named: 1},
+		"named":           session.MoveSession{ID: 1, NewOwner: 1, Attempt: 1},
+		"session_id":      session.MoveSession{NewOwner: 1, Attempt: 1, Named: 1},
 		"sessions": session.CloseSessions{
 			Cause: session.CauseClosed, Sessions: make([]session.Closing, session.MaxCloseBatch+1),
 		},

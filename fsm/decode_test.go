@@ -136,7 +136,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"owner 0", move(func(m *logv1.MoveSession) { m.Owner = 0 }), "move_session: owner"},
 		{"owner 256", move(func(m *logv1.MoveSession) { m.Owner = 256 }), "move_session: owner"},
 		{"attempt 0", move(func(m *logv1.MoveSession) { m.Attempt = 0 }), "move_session: attempt"},
-		{"no local attachment", move(func(m *logv1.MoveSession) { m.NamedLocal = true }), "move_session: named"},
+		{"no attachment named", move(func(m *logv1.MoveSession) { m.Named = 0 }), "move_session: named"},
 		{"no cause", end(func(m *logv1.CloseSessions) { m.Cause = 0 }), "close_sessions: cause"},
 		{"unknown cause", end(func(m *logv1.CloseSessions) { m.Cause = 4 }), "close_sessions: cause"},
 		{"cause 257", end(func(m *logv1.CloseSessions) { m.Cause = 257 }), "close_sessions: cause"},

@@ -98,7 +98,7 @@ func FuzzApply(f *testing.F) {
 	base := furnished(f)
 	var first session.Session
 	base.tables.sessions.ascend(0, func(r *storedSession) bool { first = r.session(); return false })
-	move := session.MoveSession{ID: first.ID, NewOwner: 9, Instance: 1, Attempt: 1}
+	move := session.MoveSession{ID: first.ID, NewOwner: 9, Instance: 1, Attempt: 1, Named: 1}
 	f.Add(
 		joined(entryMessage(f, opening(7), opening(7)), entryMessage(f, move, move),
 			entryMessage(f, closing(4, first))),
@@ -273,7 +273,7 @@ func stateHolds(t *testing.T, v *View) {
 	}
 	var moves, ends []session.Command
 	v.Ascend(0, func(s session.Session) bool {
-		moves = append(moves, session.MoveSession{ID: s.ID, NewOwner: 5, Instance: 6, Attempt: 1 << 63})
+		moves = append(moves, session.MoveSession{ID: s.ID, NewOwner: 5, Instance: 6, Attempt: 1 << 63, Named: 1})
 		ends = append(ends, closing(9, s))
 		return len(moves) < 100
 	})

@@ -54,7 +54,7 @@ func closes(cause session.Cause, n int) session.CloseSessions {
 }
 
 func moving(n int) session.MoveSession {
-	return session.MoveSession{ID: session.ID(n), NewOwner: 1, Instance: 1, Attempt: 1}
+	return session.MoveSession{ID: session.ID(n), NewOwner: 1, Instance: 1, Attempt: 1, Named: 1}
 }
 
 // counted returns how many commands of each type an entry carries.

@@ -194,9 +194,9 @@ func (m *model) drawLikely(t *rapid.T, index, term uint64) session.Command {
 			ID: id.Draw(t, "id"), NewOwner: node.Draw(t, "owner"), Instance: rapid.Uint64Max(2).Draw(t, "instance"),
 			Attempt: rapid.Uint64Range(1, 3).Draw(t, "attempt"),
 		}
-		present := m.sessions[c.ID].Attachment
-		c.Named = rapid.SampledFrom([]uint64{0, present, present, max(present, 1) - 1, present + 1}).Draw(t, "named")
-		c.NamedLocal = c.Named != 0 && rapid.IntRange(0, 4).Draw(t, "local") == 0
+		present := max(m.sessions[c.ID].Attachment, 1)
+		c.Named = rapid.SampledFrom([]uint64{present, present, present + 1, max(present, 2) - 1}).Draw(t, "named")
+		c.NamedLocal = rapid.IntRange(0, 4).Draw(t, "local") == 0
 		return c
 	case "close":
 		c := session.CloseSessions{Term: term, Cause: session.CauseClosed, Credited: time.Second, MS: index}

@@ -12,9 +12,9 @@ func TestM1EachMoveIsANewAttachment(t *testing.T) {
 	r := newReplica()
 	s := r.open(t, opening(1))
 	for i, move := range []session.MoveSession{
-		{NewOwner: 2, Instance: 5, Attempt: 1},
-		{NewOwner: 2, Instance: 5, Attempt: 2},           // the same node again
-		{NewOwner: 3, Instance: 5, Attempt: 2},           // the same attempt through another node
+		{NewOwner: 2, Instance: 5, Attempt: 1, Named: 1},
+		{NewOwner: 2, Instance: 5, Attempt: 2, Named: 1}, // the same node again
+		{NewOwner: 3, Instance: 5, Attempt: 2, Named: 1}, // the same attempt through another node
 		{NewOwner: 3, Instance: 6, Attempt: 1, Named: 4}, // another process
 	} {
 		move.ID = s.ID
@@ -33,10 +33,10 @@ func TestM1EachMoveIsANewAttachment(t *testing.T) {
 func TestM1OldAttemptIsRefused(t *testing.T) {
 	r := newReplica()
 	s := r.open(t, opening(1))
-	newest := r.do(t, session.MoveSession{ID: s.ID, NewOwner: 2, Instance: 5, Attempt: 3}).Session
+	newest := r.do(t, session.MoveSession{ID: s.ID, NewOwner: 2, Instance: 5, Attempt: 3, Named: 1}).Session
 	// An older attempt comes late, through the node that the process has left.
-	if got := r.apply(t, 1, session.MoveSession{ID: s.ID, NewOwner: 1, Instance: 5, Attempt: 2})[0].Err; !errors.Is(got,
-		session.ErrMoved) {
+	older := session.MoveSession{ID: s.ID, NewOwner: 1, Instance: 5, Attempt: 2, Named: 1}
+	if got := r.apply(t, 1, older)[0].Err; !errors.Is(got, session.ErrMoved) {
 		t.Errorf("older attempt = %v, want %v", got, session.ErrMoved)
 	}
 	if got, _ := r.Session(s.ID); !reflect.DeepEqual(got, newest) {
@@ -92,7 +92,7 @@ func TestM1AnotherProcessNamesThePresentAttachment(t *testing.T) {
 func TestM1SameAttemptIsAnsweredAsTheFirstTime(t *testing.T) {
 	r := newReplica()
 	s := r.open(t, opening(1))
-	move := session.MoveSession{ID: s.ID, NewOwner: 2, Instance: 5, Attempt: 3}
+	move := session.MoveSession{ID: s.ID, NewOwner: 2, Instance: 5, Attempt: 3, Named: 1}
 	first := r.do(t, move).Session
 	o := observe(r)
 	if again := r.do(t, move).Session; !reflect.DeepEqual(again, first) {
@@ -111,7 +111,7 @@ func TestM1NoSession(t *testing.T) {
 		id          session.ID
 		certificate bool
 	}{{s.ID, true}, {s.ID + 1, false}} {
-		err := r.apply(t, 1, session.MoveSession{ID: test.id, NewOwner: 2, Instance: 5, Attempt: 1})[0].Err
+		err := r.apply(t, 1, session.MoveSession{ID: test.id, NewOwner: 2, Instance: 5, Attempt: 1, Named: 1})[0].Err
 		var expired *session.ExpiredError
 		if !errors.As(err, &expired) || expired.ID != test.id || (expired.Certificate != nil) != test.certificate {
 			t.Errorf("move of %v = %v, want an ExpiredError, with a certificate: %v", test.id, err, test.certificate)

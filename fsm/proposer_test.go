@@ -138,7 +138,7 @@ func TestProposalsAreBounded(t *testing.T) {
 func TestProposeRefusesWhatIsOutOfRange(t *testing.T) {
 	inBubble(t, ProposerConfig{}, func(b *bench) {
 		t := b.t
-		o := <-b.propose(t.Context(), session.MoveSession{ID: 1, NewOwner: 255, Attempt: 1})
+		o := <-b.propose(t.Context(), session.MoveSession{ID: 1, NewOwner: 255, Attempt: 1, Named: 1})
 		var field *session.FieldError
 		if !errors.As(o.err, &field) || field.Field != "owner" {
 			t.Errorf("Propose = %v, want a FieldError of owner", o.err)

@@ -100,7 +100,7 @@ func TestOnRaft(t *testing.T) {
 		if err := s.raft.Snapshot().Error(); err != nil {
 			t.Fatal(err)
 		}
-		moved := s.propose(t, session.MoveSession{ID: opened.ID, NewOwner: 2, Instance: 1, Attempt: 1}).Session
+		moved := s.propose(t, session.MoveSession{ID: opened.ID, NewOwner: 2, Instance: 1, Attempt: 1, Named: 1}).Session
 		index, digest := s.Digest()
 		s.stop()
 

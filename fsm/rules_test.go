@@ -89,7 +89,7 @@ func TestOpenGivesTheSession(t *testing.T) {
 func TestO2RepeatAnswersTheSameSession(t *testing.T) {
 	r := newReplica()
 	first := r.open(t, opening(1))
-	moved := r.do(t, session.MoveSession{ID: first.ID, NewOwner: 2, Instance: 5, Attempt: 1}).Session
+	moved := r.do(t, session.MoveSession{ID: first.ID, NewOwner: 2, Instance: 5, Attempt: 1, Named: 1}).Session
 
 	repeat := opening(1)
 	repeat.Node, repeat.MS, repeat.Timeout = 3, 7777, time.Minute
@@ -135,7 +135,7 @@ func TestO2RepeatAfterTheEnd(t *testing.T) {
 func TestS2RepeatSaysSo(t *testing.T) {
 	r := newReplica()
 	results := r.apply(t, 1, opening(1), opening(1), opening(2))
-	move := session.MoveSession{ID: results[0].Session.ID, NewOwner: 2, Instance: 5, Attempt: 1}
+	move := session.MoveSession{ID: results[0].Session.ID, NewOwner: 2, Instance: 5, Attempt: 1, Named: 1}
 	results = append(results, r.apply(t, 1, move, move)...)
 	again := move
 	again.NewOwner = 3
@@ -196,7 +196,7 @@ func TestO2RefusedOpenIsNotRemembered(t *testing.T) {
 func TestM2CloseOfAnotherAttachmentIsRefused(t *testing.T) {
 	r := newReplica()
 	before := r.open(t, opening(1))
-	after := r.do(t, session.MoveSession{ID: before.ID, NewOwner: 1, Instance: 5, Attempt: 1}).Session
+	after := r.do(t, session.MoveSession{ID: before.ID, NewOwner: 1, Instance: 5, Attempt: 1, Named: 1}).Session
 	c := closing(1, before)
 	c.Cause = session.CauseClosed
 	if got := r.do(t, c).Closed; got[0] {
@@ -236,7 +236,7 @@ func TestE3CloseOfAnotherTermIsIgnored(t *testing.T) {
 func TestE3CloseEndsWhatIsStillAsNamed(t *testing.T) {
 	r := newReplica()
 	a, b, c := r.open(t, opening(1)), r.open(t, opening(2)), r.open(t, opening(3))
-	r.do(t, session.MoveSession{ID: b.ID, NewOwner: 2, Instance: 5, Attempt: 1})
+	r.do(t, session.MoveSession{ID: b.ID, NewOwner: 2, Instance: 5, Attempt: 1, Named: 1})
 	result := r.apply(t, 9, closing(9, a, b, c, a))[0]
 	if want := []bool{true, false, true, false}; !reflect.DeepEqual(result.Closed, want) {
 		t.Errorf("closed %v, want %v", result.Closed, want)

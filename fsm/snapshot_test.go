@@ -182,7 +182,7 @@ func TestRestoreReplacesEverythingAndTellsObservers(t *testing.T) {
 	from.next = r.next
 	o.hook = nil
 	for _, c := range []session.Command{
-		opening(2), opening(4), session.MoveSession{ID: 1<<56 | 1000<<16, NewOwner: 1, Attempt: 1},
+		opening(2), opening(4), session.MoveSession{ID: 1<<56 | 1000<<16, NewOwner: 1, Attempt: 1, Named: 1},
 	} {
 		if got, want := fmt.Sprintf("%+v", r.apply(t, 5, c)), fmt.Sprintf("%+v", from.apply(t, 5, c)); got != want {
 			t.Errorf("%+v = %s\nwant %s", c, got, want)
@@ -246,7 +246,7 @@ func TestSnapshotIsWrittenBesideApply(t *testing.T) {
 				}
 			})
 		}
-		r.do(t, session.MoveSession{ID: s.ID, NewOwner: 2, Instance: 1, Attempt: 1})
+		r.do(t, session.MoveSession{ID: s.ID, NewOwner: 2, Instance: 1, Attempt: 1, Named: 1})
 		if i%2 == 0 {
 			s.Attachment = r.Attachment()
 			r.do(t, closing(1, s))

@@ -60,7 +60,7 @@ func TestObserverHearsEveryChangeInOrder(t *testing.T) {
 	}
 	results := r.apply(t, 3, opening(2), opening(3))
 	a, b := results[0].Session, results[1].Session
-	r.apply(t, 4, session.MoveSession{ID: a.ID, NewOwner: 2, Instance: 1, Attempt: 1}, closing(4, b, a),
+	r.apply(t, 4, session.MoveSession{ID: a.ID, NewOwner: 2, Instance: 1, Attempt: 1, Named: 1}, closing(4, b, a),
 		begins(session.Configure{}))
 	r.apply(t, 4, session.ForgetRequests{})
 	cancel()

@@ -132,7 +132,7 @@ func TestSubmitRefusesAtOnce(t *testing.T) {
 	inBubble(t, ProposerConfig{MaxProposals: 1}, func(b *bench) {
 		t := b.t
 		s := &submissions{b: b}
-		s.submit(1, session.MoveSession{ID: 1, NewOwner: 255, Attempt: 1})
+		s.submit(1, session.MoveSession{ID: 1, NewOwner: 255, Attempt: 1, Named: 1})
 		s.submit(2, marked(2))
 		s.submit(3, marked(3))
 		if len(s.got) != 2 || !errors.Is(s.got[0].err, session.ErrInvalid) || !errors.Is(s.got[1].err, session.ErrLimit) {

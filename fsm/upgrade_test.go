@@ -31,7 +31,7 @@ func TestL7AnUpgradeIsOnce(t *testing.T) {
 	if again := results[1]; !again.Repeated || again.Session.Attachment != s.Attachment || again.Err != nil {
 		t.Errorf("the same again: %+v", again)
 	}
-	late := session.MoveSession{ID: up.ID, NewOwner: 2, Instance: 5, Attempt: 2}
+	late := session.MoveSession{ID: up.ID, NewOwner: 2, Instance: 5, Attempt: 2, Named: 1}
 	if got := r.apply(t, 1, late)[0].Err; !errors.Is(got, session.ErrMoved) {
 		t.Errorf("a resume from before the newest local one: %v, want %v (M1)", got, session.ErrMoved)
 	}

@@ -44,7 +44,7 @@ type MoveSession struct {
 	NewOwner Node
 	Instance uint64
 	Attempt  uint64
-	// Named is the attachment in the resume's token.
+	// Named is the attachment in the resume's token, never 0.
 	Named uint64
 	// NamedLocal says that Named is an attachment of a local session, which equals no attachment of the log (L5).
 	NamedLocal bool

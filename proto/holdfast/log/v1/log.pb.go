@@ -653,7 +653,7 @@ type MoveSession struct {
 	Instance uint64                 `protobuf:"fixed64,3,opt,name=instance,proto3" json:"instance,omitempty"`
 	Attempt  uint64                 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The attachment that the resume's token names. A move by another instance than the session's present instance takes
-	// effect only if this is the session's present attachment.
+	// effect only if this is the session's present attachment. Never 0.
 	Named uint64 `protobuf:"varint,5,opt,name=named,proto3" json:"named,omitempty"`
 	// The named attachment is one of a local session, which equals no attachment of the log.
 	NamedLocal    bool `protobuf:"varint,6,opt,name=named_local,json=namedLocal,proto3" json:"named_local,omitempty"`
