@@ -240,7 +240,7 @@ func (l *fakeLeader) end() { l.once.Do(func() { close(l.ended) }) }
 func (l *fakeLeader) beat(b session.Heartbeat) answer {
 	l.t.Helper()
 	l.round++
-	b.Round = l.round
+	b.Round, b.Interval = l.round, cmp.Or(b.Interval, interval)
 	l.toRelay <- session.LeaderMessage{Heartbeat: &b}
 	a := answer{touches: make(map[session.ID]time.Duration)}
 	for {

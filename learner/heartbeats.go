@@ -16,8 +16,6 @@ const jeopardyIntervals = 3
 type heartbeats struct {
 	// base is the beginning of the node's clock.
 	base time.Time
-	// own is the interval of this node's configuration.
-	own time.Duration
 	// newest is the moment at which the node learned of the newest good round, plus 1 ns; 0: it never did. pace is the
 	// interval that counts now. Both are atomic because every answer to a client tells the mode that follows from them.
 	// newest is written with mu held.
@@ -44,8 +42,9 @@ type heartbeats struct {
 	committed freshness
 }
 
+// newHeartbeats starts with the interval of this node's configuration.
 func newHeartbeats(own time.Duration, base time.Time) *heartbeats {
-	h := &heartbeats{base: base, own: own, goodAt: base}
+	h := &heartbeats{base: base, goodAt: base}
 	h.pace.Store(int64(own))
 	return h
 }
@@ -86,16 +85,8 @@ func (h *heartbeats) fullDisks() []session.Node {
 	return nil
 }
 
-// follow sets the interval that counts: the leader's, or this node's own when the leader tells none (R1).
-func (h *heartbeats) follow(interval time.Duration) { h.pace.Store(int64(h.told(interval))) }
-
-// told returns the interval that counts when a leader tells interval; 0 is none (R1).
-func (h *heartbeats) told(interval time.Duration) time.Duration {
-	if interval == 0 {
-		return h.own
-	}
-	return interval
-}
+// follow sets the interval that counts to the leader's (R1).
+func (h *heartbeats) follow(interval time.Duration) { h.pace.Store(int64(interval)) }
 
 // interval returns the interval of the leader heard last, or this node's own before it has heard one (R1). It takes no
 // lock.

@@ -199,7 +199,7 @@ func (s *Server) heard(term uint64, beat *session.Heartbeat) {
 // pace takes the interval of a leader's rounds. It first looks for stalls by the
 // interval that has counted until now.
 func (s *Server) pace(interval time.Duration) {
-	if interval = s.beats.told(interval); interval == s.beats.interval() {
+	if interval == s.beats.interval() {
 		return
 	}
 	s.clock.look()

@@ -50,6 +50,7 @@ func FuzzLeaderStream(f *testing.F) {
 
 func leaderScripts() [][]*peerv1.LeaderMessage {
 	beat := func(h *peerv1.Heartbeat) *peerv1.LeaderMessage {
+		h.Interval = durationpb.New(interval)
 		return &peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: h}}
 	}
 	reply := func(r *peerv1.Reply) *peerv1.LeaderMessage {

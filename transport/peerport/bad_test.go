@@ -118,14 +118,17 @@ func TestLeaderMessagesOutOfRange(t *testing.T) {
 		"message":        {},
 		"welcome.leader": {Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{Leader: 255}}},
 		"heartbeat.not_taken": {
-			Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{NotTaken: []uint64{0}}},
+			Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{
+				Interval: durationpb.New(time.Second), NotTaken: []uint64{0},
+			}},
 		},
+		"heartbeat.interval":   {Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{}}},
 		"replies.remaining_ms": reply(&peerv1.Reply{RemainingMs: make([]int64, session.MaxPage+1)}),
 	} {
 		_, err := wire.LeaderFrom(m)
 		porttest.WantField(t, err, field)
 	}
-	for _, d := range []time.Duration{-1, 1, session.MinInterval - 1, session.MaxInterval + 1} {
+	for _, d := range []time.Duration{-1, 0, 1, session.MinInterval - 1, session.MaxInterval + 1} {
 		_, err := wire.LeaderFrom(
 			&peerv1.LeaderMessage{
 				Message: &peerv1.LeaderMessage_Heartbeat{Heartbeat: &peerv1.Heartbeat{Interval: durationpb.New(d)}},

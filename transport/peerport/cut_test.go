@@ -40,7 +40,7 @@ func TestStreamsEndWithTheirContext(t *testing.T) {
 		}
 		err := welcome(l)
 		for err == nil {
-			err = l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{NotTaken: many}})
+			err = l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Interval: time.Second, NotTaken: many}})
 		}
 		if recvErr := <-received; recvErr == nil {
 			return errors.New("Recv got something")
@@ -110,7 +110,7 @@ func TestACutPeerIsNoticedByBothSides(t *testing.T) {
 	follow := func(ctx context.Context, _ session.Hello, l LeaderLink) error {
 		err := welcome(l)
 		for err == nil { // heartbeats of a healthy leader
-			if err = l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Round: 1}}); err == nil {
+			if err = l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Interval: time.Second, Round: 1}}); err == nil {
 				err = porttest.Sleep(ctx, 500*time.Millisecond)
 			}
 		}

@@ -151,9 +151,9 @@ func leaderMessages() []session.LeaderMessage {
 			VotesFrom: 9, Compare: 8, Committed: 10,
 			Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6, Digest: [16]byte{5}}, Agreed: true},
 		}},
-		{Heartbeat: &session.Heartbeat{Round: 6, VotesFrom: session.NoVote}},
+		{Heartbeat: &session.Heartbeat{Round: 6, Interval: time.Second, VotesFrom: session.NoVote}},
 		{Heartbeat: &session.Heartbeat{
-			Round: 7, Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6}},
+			Round: 7, Interval: time.Second, Compared: session.Comparison{StateDigest: session.StateDigest{Index: 6}},
 		}},
 		{Replies: []session.Reply{{Seq: 1, Term: 2, Index: 3, Session: porttest.Grant(9).Session, Repeated: true}}},
 		{Replies: []session.Reply{{Seq: 1, Term: 2, Index: 3, First: 1<<56 | 9}}},

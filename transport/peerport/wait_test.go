@@ -86,7 +86,7 @@ func TestASilentLeaderIsGivenUp(t *testing.T) {
 
 func TestALeaderThatDoesNotWelcome(t *testing.T) {
 	follow := func(_ context.Context, _ session.Hello, l LeaderLink) error {
-		return l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Round: 1}})
+		return l.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Interval: time.Second, Round: 1}})
 	}
 	bubble.Test(t, func(t *testing.T) {
 		p := peerPort(t, follow)

@@ -175,7 +175,7 @@ func TestForwardedWrites(t *testing.T) {
 		t.Errorf("spans %v, want a proposal below the write", all)
 	}
 	for range 2 { // the second has nothing new
-		if err := beats.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{}}); err != nil {
+		if err := beats.Send(session.LeaderMessage{Heartbeat: &session.Heartbeat{Interval: session.MinInterval}}); err != nil {
 			t.Fatal(err)
 		}
 	}

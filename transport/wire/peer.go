@@ -343,10 +343,10 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 	}
 }
 
-// intervalFrom returns the interval of a leader's rounds, 0 if it is absent.
+// intervalFrom returns the interval of a leader's rounds.
 func intervalFrom(field string, p *durationpb.Duration) (time.Duration, error) {
 	d, err := DurationFrom(field, p, NotNegative)
-	if err == nil && d != 0 && (d < session.MinInterval || d > session.MaxInterval) {
+	if err == nil && (d < session.MinInterval || d > session.MaxInterval) {
 		err = &session.FieldError{
 			Field: field, Limit: fmt.Sprintf("must be %s to %s", session.MinInterval, session.MaxInterval),
 		}
