@@ -25,12 +25,6 @@ func (r *Resuming) Token() Token {
 	return Token{ID: r.ID, Credential: r.Credential, Attachment: r.Attachment}
 }
 
-// Each returns the ResumeRequest of the i-th session.
-func (r *ResumesRequest) Each(i int) ResumeRequest {
-	one := &r.Sessions[i]
-	return ResumeRequest{Token: one.Token(), Instance: r.Instance, Attempt: one.Attempt, Seen: r.Seen}
-}
-
 // Resumed is the outcome for one session of a [ResumesRequest].
 type Resumed struct {
 	// Attachment is the session's new attachment, 0 when the session was refused.

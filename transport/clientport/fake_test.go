@@ -148,8 +148,10 @@ func (c *fakeConnection) StartResumes(r session.ResumesRequest, done func([]sess
 		return
 	}
 	all := make([]session.Resumed, len(r.Sessions))
-	for i := range all {
-		g, err := c.Resume(context.Background(), r.Each(i))
+	for i, one := range r.Sessions {
+		g, err := c.Resume(context.Background(), session.ResumeRequest{
+			Token: one.Token(), Instance: r.Instance, Attempt: one.Attempt, Seen: r.Seen,
+		})
 		all[i] = session.Resumed{Attachment: g.Token.Attachment, SafeFor: g.SafeFor, Err: err}
 		if err != nil {
 			all[i].Attachment = 0
