@@ -242,7 +242,7 @@ func TestAnAnswerForManyThatDoesNotFitEndsNoSession(t *testing.T) {
 		"bad credential":  {answer: refused(session.ErrBadCredential), singles: true},
 		"no leader":       {answer: refused(session.ErrNoLeader)},
 		"outcome unknown": {answer: refused(session.ErrOutcomeUnknown)},
-		"later":           {answer: refused(&session.LimitError{Name: "requests_in_flight"})},
+		"later":           {answer: refused(&session.LimitError{Name: "requests_to_leader", RetryAfter: session.BusyRetryAfter})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMover(t, 12)

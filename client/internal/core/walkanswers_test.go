@@ -30,7 +30,7 @@ func (w *walk) refusal() error {
 		session.ErrClosing, session.ErrLagging, session.ErrLagging, session.ErrNoLeader, session.ErrReadOnly,
 		session.ErrReadOnly, session.ErrStopping, session.ErrOutcomeUnknown, &session.LimitError{Name: "sessions"},
 		&session.LimitError{Name: "arrivals", RetryAfter: time.Second}, &session.FieldError{Field: "x"},
-		&session.LimitError{Name: "requests_x"}, &session.NotLeaderError{Address: "n2:1"},
+		&session.NotLeaderError{Address: "n2:1"},
 	}
 	return all[w.random.IntN(len(all))]
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -65,11 +64,11 @@ func Judge(err error) verdict {
 	}
 }
 
-// passes reports whether err is a limit that passes by itself: the node names a retry time, or it is a limit of
-// requests under way. Other limits bound what a client holds or sends.
+// passes reports whether err is a limit that passes by itself: the node names a retry time. Other limits bound what a
+// client holds or sends.
 func passes(err error) bool {
 	limit, ok := errors.AsType[*session.LimitError](err)
-	return ok && (limit.RetryAfter > 0 || strings.HasPrefix(limit.Name, "requests_"))
+	return ok && limit.RetryAfter > 0
 }
 
 // Hint returns how long the server that refused with err asks to wait; 0 when it does not say.

@@ -27,7 +27,6 @@ func TestOnlyPassingLimitsAreRetried(t *testing.T) {
 	}{
 		{passing(time.Millisecond), Again},
 		{passing(0), Final},
-		{&session.LimitError{Name: "requests_to_leader"}, Again},
 		{&session.LimitError{Name: "max_requests_per_connection", RetryAfter: session.BusyRetryAfter}, Again},
 		{&session.LimitError{Name: "max_sessions_per_connection"}, Final},
 	} {
