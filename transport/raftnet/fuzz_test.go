@@ -53,9 +53,8 @@ func FuzzGreeting(f *testing.F) {
 			}
 			return
 		}
-		var again bytes.Buffer
-		if err = g.write(&again); err != nil || !bytes.HasPrefix(b, again.Bytes()) {
-			t.Errorf("%q was read as %+v, %v", b, g, err)
+		if !bytes.HasPrefix(b, bytesOf(t, g)) {
+			t.Errorf("%q was read as %+v", b, g)
 		}
 		if g.code == codeMeet {
 			return // a meeting, perhaps without its frame: see FuzzMeet

@@ -61,10 +61,7 @@ func (g greeting) write(w io.Writer) error {
 	text := g.text[:min(len(g.text), maxText)]
 	b := append([]byte(magic), g.format, g.code, byte(g.node), byte(len(text)))
 	b = append(b, text...)
-	if g.format == session.GreetingFormat {
-		b = binary.BigEndian.AppendUint64(b, uint64(g.directory))
-	}
-	_, err := w.Write(b)
+	_, err := w.Write(binary.BigEndian.AppendUint64(b, uint64(g.directory)))
 	return err
 }
 
