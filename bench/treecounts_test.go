@@ -10,15 +10,12 @@ import (
 	"holdfast/tree"
 )
 
-// writers opens sessions that write through all nodes, once these have a tree.
+// writers opens sessions that write through all nodes.
 func (c *cluster) writers(each int) (streams []*system.Stream, held []system.Session) {
 	c.t.Helper()
 	for i := range size {
 		s := c.connect(i)
 		c.t.Cleanup(s.End)
-		if err := s.Tree(c.ctx); err != nil {
-			c.t.Fatal(err)
-		}
 		streams = append(streams, s)
 	}
 	held = make([]system.Session, each*size)

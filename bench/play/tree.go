@@ -28,15 +28,12 @@ type writer struct {
 	session system.Session
 }
 
-// writers opens sessions that write: each for every connection to every server, once the servers have a tree.
+// writers opens sessions that write: each for every connection to every server.
 func writers(ctx context.Context, conns []system.Conn, each int) ([]writer, error) {
 	all := make([]writer, each*len(conns))
 	for i := range all {
 		c := conns[i%len(conns)]
 		entries := c.(system.Treed) //nolint:errcheck // the work needs it
-		if err := entries.Tree(ctx); err != nil {
-			return nil, err
-		}
 		all[i] = writer{Conn: c, entries: entries}
 	}
 	_, err := flood(ctx, len(all), flight, func(i int, done func(error)) {

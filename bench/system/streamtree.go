@@ -17,9 +17,6 @@ import (
 // streamsEach is the number of watching streams on one connection: a node takes 64 by default.
 const streamsEach = 50
 
-// Tree is there from the beginning.
-func (*Stream) Tree(context.Context) error { return nil }
-
 // OpenWriter opens a session with this stream's instance, so that it may write at once (X5 of the tree).
 func (s *Stream) OpenWriter(timeout time.Duration, done func(Session, error)) {
 	s.open(timeout, s.instance, func(held Session, err error) {

@@ -16,8 +16,6 @@ const watcherTimeout = time.Minute
 
 // Treed is a Conn to a cluster with a tree of entries.
 type Treed interface {
-	// Tree returns once the server serves the tree. Its error is errors.ErrUnsupported if it does not.
-	Tree(ctx context.Context) error
 	// OpenWriter is Open for a session that writes to the tree, through this connection.
 	OpenWriter(timeout time.Duration, done func(Session, error))
 	// Create makes an entry, persistent or ephemeral.

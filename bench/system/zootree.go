@@ -37,9 +37,6 @@ func zooError(code int32) error {
 	}
 }
 
-// Tree returns at once: every server has a tree.
-func (*zooConn) Tree(context.Context) error { return nil }
-
 // OpenWriter is Open: every session writes.
 func (c *zooConn) OpenWriter(timeout time.Duration, done func(Session, error)) { c.Open(timeout, done) }
 
