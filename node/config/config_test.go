@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,7 +104,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s",
 		"max_sessions": "18", "max_state_bytes": "67108865", "raft_heartbeat_timeout": "900ms",
 		"local_sessions": "on", "local_session_upgrade": "off", "read_only": "on",
-		"tree": "off", "feature_level": "2", "open_quotas": "on",
+		"open_quotas":       "on",
 		"super_digest":      "root:lK75jTNcA+U9vtVEw5vB51mj/w4=",
 		"stall_limit":       "2s",
 		"max_message_bytes": "524288", "max_connections": "10", "max_waiting_bytes": "67108864",
@@ -120,6 +121,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 	}
 	for _, s := range settings() {
 		v := other[s.name]
+		delete(other, s.name)
 		if v == "" || v == s.def {
 			t.Fatalf("%s: no other value in this test", s.name)
 		}
@@ -151,6 +153,9 @@ func TestEverySettingFromEverySource(t *testing.T) {
 				t.Errorf("%s from %s: got %q, want %q", s.name, source, got, v)
 			}
 		}
+	}
+	if len(other) > 0 {
+		t.Errorf("no settings: %v", slices.Sorted(maps.Keys(other)))
 	}
 }
 
