@@ -87,15 +87,13 @@ func (q *requests) sendReads(h *Session, c *Conn) bool {
 // answer would come before the events that it shows (I13).
 func (q *requests) tendReads() {
 	f, c := q.forest, q.cur
-	if c == nil || !c.up || len(f.reads) == 0 && !f.watches.waits(c) || !q.introduced(c) {
+	if c == nil || !c.up || len(f.reads) == 0 || !q.introduced(c) {
 		return
 	}
 	for len(f.reads) > 0 && c.window.OutBeside() < maxReads && !f.watches.behind(c) {
 		r := f.reads[0]
 		f.reads = slices.Delete(f.reads, 0, 1)
-		switch {
-		case r.call.settled:
-		default:
+		if !r.call.settled {
 			q.beside(c, r)
 		}
 	}
