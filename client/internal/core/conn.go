@@ -20,7 +20,7 @@ type Conn struct {
 	alone    bool // its node does not take what resumes several sessions
 	dialled  time.Time
 	deadline time.Time // of a connection that is tried: to be up, then to have served something
-	// state is what the node said of itself last. It is zero before, and its Mode also of a node that never says.
+	// state is what the node said of itself last, zero before.
 	state    session.NodeState
 	jeopardy bool
 	watched  bool  // the node watches for the client, so that it says something each second (V5 of the tree)

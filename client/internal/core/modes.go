@@ -74,9 +74,6 @@ func (k *links) modeIs(c *Conn, mode session.Mode) {
 // heardOf takes the state that a node tells with a message, before the message itself.
 func (k *links) heardOf(c *Conn, p *holdfastv1.NodeState) {
 	state := wire.StateFrom(p)
-	if state.Node == 0 {
-		return
-	}
 	k.effects.Seen = max(k.effects.Seen, state.Index)
 	c.batch = int(min(p.GetMaxBatch(), maxResumes))
 	mode := state.Mode

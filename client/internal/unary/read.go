@@ -115,10 +115,9 @@ func (r *reading[T]) once(ctx context.Context, cc *grpc.ClientConn) answer[T] {
 	return a
 }
 
-// notOlder refuses an answer that shows an older state than demanded, whatever made the node give it (N4). An
-// answer without a state is of no node's state.
+// notOlder refuses an answer that shows an older state than demanded, whatever made the node give it (N4).
 func notOlder(state session.NodeState, demanded uint64) error {
-	if state.Node == 0 || state.Index >= demanded {
+	if state.Index >= demanded {
 		return nil
 	}
 	return fmt.Errorf("node %d shows index %d, and %d was seen before: %w", state.Node, state.Index, demanded,

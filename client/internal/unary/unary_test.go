@@ -39,7 +39,7 @@ func TestN4OlderAnswersAreRefused(t *testing.T) {
 		state session.NodeState
 		want  error
 	}{
-		{session.NodeState{}, nil}, // a node of before N4
+		{session.NodeState{}, session.ErrLagging}, // an answer without a state
 		{session.NodeState{Node: 1, Mode: session.ModeReadOnly, Index: 9}, session.ErrLagging},
 		{session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 10}, nil},
 	} {
