@@ -11,13 +11,13 @@ import (
 )
 
 // AddMember takes a node into the cluster that runs and waits, as an observer: it serves clients, and has no vote.
-// With promote it gets one once it has caught up. AddMember looks for the leader until ctx ends, as all calls about
-// members do. Their errors are a [session.MemberRefusedError] with nothing changed, or a [session.FieldError].
-// They return once the change is committed; [Client.MembersOfLeader] shows when it has come
-// about. A repeat changes nothing. Safe for concurrent use.
-func (c *Client) AddMember(ctx context.Context, at session.MemberPlace, promote bool) error {
+// [Client.PromoteMember] gives it one. AddMember looks for the leader until ctx ends, as all calls about members do.
+// Their errors are a [session.MemberRefusedError] with nothing changed, or a [session.FieldError]. They return once the
+// change is committed; [Client.MembersOfLeader] shows when it has come about. A repeat changes nothing. Safe for
+// concurrent use.
+func (c *Client) AddMember(ctx context.Context, at session.MemberPlace) error {
 	return c.changeMembers(ctx, "add", at.Node, func(ctx context.Context, cc holdfastv1.ClusterServiceClient) error {
-		_, err := cc.AddMember(ctx, &holdfastv1.AddMemberRequest{Promote: promote, Member: &holdfastv1.MemberPlace{
+		_, err := cc.AddMember(ctx, &holdfastv1.AddMemberRequest{Member: &holdfastv1.MemberPlace{
 			Node: uint32(at.Node), RaftAddress: at.Raft, PeerAddress: at.Peer, ClientAddress: at.Client,
 		}})
 		return err

@@ -250,24 +250,16 @@ func (c memberActs) addMember(q *request) (act, error) {
 			return act{}, &inputError{one.name, "must be HOST:PORT, or empty where the host has the usual port"}
 		}
 	}
-	k, err := c.clusterOf(q)
-	if err != nil {
-		return act{}, err
-	}
-	promote := q.PostForm.Get("promote") != ""
-	said := "It becomes an observer: it serves clients, has no vote, and counts for no quorum."
-	if promote {
-		said = "It gets its vote once it has caught up. " + k.then(k.ballot(0, at.Node))
-	}
 	return act{
 		Title: fmt.Sprintf("Add node %d", at.Node), Back: "/ui/members",
 		Question: fmt.Sprintf("Take in node %d at %s?", at.Node, at.Client),
 		Consequences: []string{
-			"It must run there and wait: on an empty data directory, with a number that no node has ever had.", said,
+			"It must run there and wait: on an empty data directory, with a number that no node has ever had.",
+			"It becomes an observer: it serves clients, has no vote, and counts for no quorum.",
 			"Write it into everybody's peers before their next restart.",
 		},
 		do: func() (string, error) {
-			return fmt.Sprintf("Node %d is taken in. %s", at.Node, follow), q.caller.AddMember(q.ctx, at, promote)
+			return fmt.Sprintf("Node %d is taken in. %s", at.Node, follow), q.caller.AddMember(q.ctx, at)
 		},
 	}, nil
 }

@@ -95,9 +95,7 @@ func refusal(node session.Node, cause session.MemberCause, format string, args .
 }
 
 // Add takes a node in that runs, and waits, at a place (J2). See [clientport.Memberships].
-//
-//nolint:revive // flag-parameter: the caller's word
-func (m *members) Add(ctx context.Context, at session.MemberPlace, promote bool) error {
+func (m *members) Add(ctx context.Context, at session.MemberPlace) error {
 	p := config.Peer{Node: at.Node, Raft: at.Raft, Peer: at.Peer, Client: at.Client}
 	if err := p.Check(); err != nil {
 		return err
@@ -108,7 +106,7 @@ func (m *members) Add(ctx context.Context, at session.MemberPlace, promote bool)
 	defer m.give()
 	r := m.meetings.roster
 	if s, found := find(r.servers(), p.Node); found {
-		if err := r.addedBefore(s, p, promote); err != nil {
+		if err := r.addedBefore(s, p); err != nil {
 			return err
 		}
 		if err := m.another(ctx, p); err != nil {
@@ -131,12 +129,8 @@ func (m *members) Add(ctx context.Context, at session.MemberPlace, promote bool)
 	if err != nil {
 		return err
 	}
-	w := wishObserve
-	if promote {
-		w = wishVote
-	}
-	id, address := serverID(p.Node, directory), placed(p, directory, w)
-	m.logger.Warn("an operator adds a node, without a vote", "node", p.Node, "directory", directory, "promote", promote)
+	id, address := serverID(p.Node, directory), placed(p, directory, wishObserve)
+	m.logger.Warn("an operator adds a node, without a vote", "node", p.Node, "directory", directory)
 	return m.change(ctx, func(on *raft.Raft) { on.AddNonvoter(id, address, 0, changeTimeout) },
 		func(now []raft.Server) bool {
 			s, found := find(now, p.Node)

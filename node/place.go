@@ -91,14 +91,12 @@ func find(servers []raft.Server, node session.Node) (raft.Server, bool) {
 }
 
 // addedBefore returns nil if a member is what an operator wants to add: it is a repeat.
-func (r *roster) addedBefore(s raft.Server, p config.Peer, promote bool) error {
+func (r *roster) addedBefore(s raft.Server, p config.Peer) error {
 	switch known := r.peerOf(p.Node); {
 	case known != p:
 		return refusal(p.Node, session.MemberKnown, "a member has this number, at %s", raftAddress(s))
 	case wishOf(s) == wishLeave:
 		return refusal(p.Node, session.MemberLeaving, "it is being removed")
-	case promote && wishOf(s) != wishVote:
-		return refusal(p.Node, session.MemberKnown, "it is a member already, without a vote: promote it")
 	}
 	return nil
 }

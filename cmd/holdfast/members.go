@@ -43,7 +43,7 @@ type memberCommands struct{ cli *cli }
 type changing struct {
 	node session.Node
 	// do asks for it. wanted says whether it is still wanted, which another operator may have changed, and done whether
-	// it has come about. member is nil when the node is none.
+	// it has come about; nobody waits for a change without done. member is nil when the node is none.
 	do           func(ctx context.Context, cl *client.Client) error
 	wanted, done func(member *memberView) bool
 }
@@ -66,7 +66,7 @@ func (c memberCommands) change(ctx context.Context, of changing, wait bool) erro
 			switch v := (changedView{of.node, now}); {
 			case !of.wanted(now):
 				return fmt.Errorf("node %d: another change came in between: %s", of.node, v.text())
-			case !wait || of.done(now):
+			case !wait || of.done == nil || of.done(now):
 				return c.cli.out.print(v, v.text)
 			}
 			if err := session.Sleep(ctx, drainLook); err != nil {
@@ -97,17 +97,15 @@ func toLeave(m *memberView) bool   { return m == nil || m.Leaving }
 
 func (c memberCommands) add() *cobra.Command {
 	var at session.MemberPlace
-	var promote, noWait bool
 	cmd := &cobra.Command{
 		Use: "add NODE HOST", Short: "Take a node into the cluster", Args: arg.Two("NODE", "HOST"),
 		Long: `Take a node into the cluster that runs on HOST with this number, and waits: it was started on an
 empty data directory, with itself and all members in its peers.
 
-It becomes an observer: it serves clients, and has no vote. "holdfast cluster promote" gives it one,
-and so does --promote, once it has caught up.
+It becomes an observer: it serves clients, and has no vote. "holdfast cluster promote" gives it one.
 
 No node may ever have had the number.`,
-		Example: "  holdfast cluster add 4 n4.example.org --promote",
+		Example: "  holdfast cluster add 4 n4.example.org",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			node, err := nodeNumber(args[0])
 			if err != nil {
@@ -119,17 +117,14 @@ No node may ever have had the number.`,
 			at.Client = cmp.Or(at.Client, net.JoinHostPort(args[1], "7400"))
 			return c.change(cmd.Context(), changing{
 				node:   node,
-				do:     func(ctx context.Context, cl *client.Client) error { return cl.AddMember(ctx, at, promote) },
-				wanted: func(m *memberView) bool { return toVote(m) || !promote && toObserve(m) },
-				done:   func(m *memberView) bool { return m.Voter || !promote },
-			}, !noWait)
+				do:     func(ctx context.Context, cl *client.Client) error { return cl.AddMember(ctx, at) },
+				wanted: func(m *memberView) bool { return toVote(m) || toObserve(m) },
+			}, true)
 		},
 	}
 	cmd.Flags().StringVar(&at.Raft, "raft-address", "", "its raft_listen, as other nodes reach it (default HOST:7401)")
 	cmd.Flags().StringVar(&at.Peer, "peer-address", "", "its peer_listen, as other nodes reach it (default HOST:7402)")
 	cmd.Flags().StringVar(&at.Client, "client-address", "", "its client_listen, as clients reach it (default HOST:7400)")
-	cmd.Flags().BoolVar(&promote, "promote", false, "give it a vote once it has caught up")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "begin, and do not wait for the vote")
 	return cmd
 }
 

@@ -121,25 +121,20 @@ func TestChangesOfMembersAreAwaited(t *testing.T) {
 		{"add 4 h", []*holdfastv1.Member{observer}, &holdfastv1.AddMemberRequest{Member: place}, 1, "node 4 is an observer"},
 		{"add 4 h", []*holdfastv1.Member{voter}, &holdfastv1.AddMemberRequest{Member: place}, 1, "node 4 is a voter"},
 		{
-			"add 4 h --promote",
-			[]*holdfastv1.Member{waits, waits, voter},
-			&holdfastv1.AddMemberRequest{Member: place, Promote: true}, 3, "node 4 is a voter",
-		},
-		{
-			"add 4 h --promote --no-wait",
-			[]*holdfastv1.Member{waits, voter},
-			&holdfastv1.AddMemberRequest{Member: place, Promote: true}, 1, "node 4 gets its vote once it has caught up",
-		},
-		{
 			"add 4 h --raft-address a:1 --peer-address b:2 --client-address c:3",
 			[]*holdfastv1.Member{observer},
 			&holdfastv1.AddMemberRequest{Member: other}, 1, "node 4 is an observer",
 		},
 		{
 			"promote 4",
-			[]*holdfastv1.Member{waits, voter},
-			&holdfastv1.PromoteMemberRequest{Node: 4}, 2,
+			[]*holdfastv1.Member{waits, waits, voter},
+			&holdfastv1.PromoteMemberRequest{Node: 4}, 3,
 			"node 4 is a voter",
+		},
+		{
+			"promote 4 --no-wait",
+			[]*holdfastv1.Member{waits, voter},
+			&holdfastv1.PromoteMemberRequest{Node: 4}, 1, "node 4 gets its vote once it has caught up",
 		},
 		{
 			"demote 4",
@@ -180,11 +175,10 @@ func TestAnotherChangeOfTheSameMemberEndsTheWait(t *testing.T) {
 	n := startChanged(t)
 	observer, waits, leaving := state(false, true, false), state(false, false, false), state(true, false, true)
 	for command, passes := range map[string][]*holdfastv1.Member{
-		"add 4 h --promote": {waits, observer},
-		"add 4 h":           {leaving},
-		"promote 4":         {waits, leaving},
-		"demote 4":          {nil},
-		"remove 4 --yes":    {state(true, false, false)},
+		"add 4 h":        {leaving},
+		"promote 4":      {waits, observer},
+		"demote 4":       {nil},
+		"remove 4 --yes": {state(true, false, false)},
 	} {
 		n.passes(passes...)
 		code, _, stderr := execute(t, "", append([]string{"cluster"}, strings.Fields(command)...)...)

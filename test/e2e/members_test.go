@@ -42,7 +42,8 @@ func TestMembersInContainers(t *testing.T) {
 
 	m.add(4)
 	m.holdfast("cluster", "promote", "4")
-	m.add(5, "--promote")
+	m.add(5)
+	m.holdfast("cluster", "promote", "5")
 	m.serve()
 	m.holdfast("cluster", "demote", "5")
 	m.holdfast("cluster", "promote", "5")
@@ -65,7 +66,8 @@ func TestMembersInContainers(t *testing.T) {
 		t.Errorf("node %d of %v leads, want node 4 of three", now, m.members)
 	}
 	last := 1 + 2 + 3 - dead - leader
-	m.add(6, "--promote")
+	m.add(6)
+	m.holdfast("cluster", "promote", "6")
 	m.remove(last)
 	m.stop(last)
 	m.serve()
@@ -133,16 +135,14 @@ func (m *changing) tries(args ...string) (string, error) {
 }
 
 // add starts a node on an empty disk, and has it taken in.
-func (m *changing) add(n int, more ...string) {
+func (m *changing) add(n int) {
 	m.c.t.Helper()
 	m.up(n)
 	m.c.await(healWithin, fmt.Sprintf("node %d waits", n), func() (bool, string) {
 		logs := m.c.logs(n)
 		return strings.Contains(logs, fmt.Sprintf(joins, n)), tail(logs, 5)
 	})
-	m.holdfast(append([]string{
-		"cluster", "add", fmt.Sprint(n), service(n) + ".peers", "--client-address", m.c.address(n),
-	}, more...)...)
+	m.holdfast("cluster", "add", fmt.Sprint(n), service(n)+".peers", "--client-address", m.c.address(n))
 	m.members = append(m.members, n)
 	m.serve()
 }

@@ -174,7 +174,7 @@ func (w *world) Add(promote bool) (name string, done func() bool) {
 	w.Start(name)
 	w.wants(history.Wanted, i, added)
 	place := session.MemberPlace{Node: number, Raft: name + ":7401", Peer: name + ":7402", Client: name + ":7400"}
-	asked := w.asks("add "+name, func(ctx context.Context) error { return o.AddMember(ctx, place, false) })
+	asked := w.asks("add "+name, func(ctx context.Context) error { return o.AddMember(ctx, place) })
 	return name, func() bool {
 		defer o.Close()
 		<-asked

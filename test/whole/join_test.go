@@ -30,7 +30,7 @@ func TestANodeThatJoinsWaitsForAnOperator(t *testing.T) {
 			!strings.HasSuffix(s.NotReadyBecause, want) {
 			t.Errorf("it is ready: %v, because %q, %v, want %s", s.Ready, s.NotReadyBecause, err, want)
 		}
-		if err := cl.AddMember(t.Context(), f.place(i), false); err != nil {
+		if err := cl.AddMember(t.Context(), f.place(i)); err != nil {
 			t.Fatal(err)
 		}
 		f.awaitMember(cl, i, "being an observer", observes)
@@ -78,7 +78,7 @@ func TestAnAddedNodeThatHasLostItsDirectory(t *testing.T) {
 		}
 		f.nodes[i] = f.start(i)
 		says("node 4 is a member on another data directory")
-		if err := cl.AddMember(t.Context(), f.place(i), false); !refusedFor(err, session.MemberKnown) {
+		if err := cl.AddMember(t.Context(), f.place(i)); !refusedFor(err, session.MemberKnown) {
 			t.Errorf("it was added again: %v", err)
 		}
 		if err := cl.RemoveMember(t.Context(), f.peers[i].Node); err != nil {

@@ -84,7 +84,7 @@ func (f *fleet) added(cl *client.Client) int {
 	f.t.Helper()
 	i := f.join()
 	time.Sleep(time.Second)
-	if err := cl.AddMember(f.t.Context(), f.place(i), false); err != nil {
+	if err := cl.AddMember(f.t.Context(), f.place(i)); err != nil {
 		f.t.Fatal(err)
 	}
 	f.awaitMember(cl, i, "being an observer", observes)
@@ -184,7 +184,7 @@ func TestEveryNodeIsReplaced(t *testing.T) {
 		}
 		// A number is used once (I7), also where a node of the number has forgotten everything.
 		again := f.place(0)
-		if err := cl.AddMember(t.Context(), again, false); !refusedFor(err, session.MemberUsedUp) {
+		if err := cl.AddMember(t.Context(), again); !refusedFor(err, session.MemberUsedUp) {
 			t.Errorf("node 1 was added again: %v", err)
 		}
 	})
@@ -219,11 +219,11 @@ func TestMembersAreRefused(t *testing.T) {
 			}
 		}
 		absent := session.MemberPlace{Node: 9, Raft: "n9:7401", Peer: "n9:7402", Client: "n9:7400"}
-		if err := cl.AddMember(t.Context(), absent, false); !refusedFor(err, session.MemberSilent) {
+		if err := cl.AddMember(t.Context(), absent); !refusedFor(err, session.MemberSilent) {
 			t.Errorf("a node that does not run: %v", err)
 		}
 		taken := session.MemberPlace{Node: 9, Raft: "n9:7401", Peer: "n9:7402", Client: f.peers[0].Client}
-		if err := cl.AddMember(t.Context(), taken, false); !refusedFor(err, session.MemberKnown) {
+		if err := cl.AddMember(t.Context(), taken); !refusedFor(err, session.MemberKnown) {
 			t.Errorf("an address of another: %v", err)
 		}
 		dead := (to + 1) % 3

@@ -81,11 +81,11 @@ type midChange struct {
 func midChanges() []midChange {
 	return []midChange{
 		{
-			"add and promote",
+			"add",
 			func(f *fleet, _ *client.Client) int { i := f.join(); time.Sleep(time.Second); return i },
 			func(ctx context.Context, f *fleet, cl *client.Client, i int) error {
-				return cl.AddMember(ctx, f.place(i), true)
-			}, votes,
+				return cl.AddMember(ctx, f.place(i))
+			}, observes,
 		},
 		{
 			"promote",
@@ -165,7 +165,7 @@ func diesAfter(t *testing.T, of midChange, after time.Duration) {
 	}
 	if of.done(nil) {
 		not = append(not, i)
-		if err := cl.AddMember(t.Context(), f.place(i), false); !refusedFor(err, session.MemberUsedUp) {
+		if err := cl.AddMember(t.Context(), f.place(i)); !refusedFor(err, session.MemberUsedUp) {
 			t.Errorf("a removed node was added again: %v", err)
 		}
 	}

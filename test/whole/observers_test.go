@@ -18,7 +18,7 @@ func (f *fleet) observer(cl *client.Client) int {
 	f.t.Helper()
 	i := f.join()
 	time.Sleep(time.Second)
-	if err := cl.AddMember(f.t.Context(), f.place(i), false); err != nil {
+	if err := cl.AddMember(f.t.Context(), f.place(i)); err != nil {
 		f.t.Fatal(err)
 	}
 	f.awaitMember(cl, i, "being an observer", observes)
@@ -49,11 +49,8 @@ func TestObserversAreAPermanentRole(t *testing.T) {
 				}
 			}
 		}
-		if err := cl.AddMember(t.Context(), f.place(i), false); err != nil {
+		if err := cl.AddMember(t.Context(), f.place(i)); err != nil {
 			t.Errorf("a repeat: %v", err)
-		}
-		if err := cl.AddMember(t.Context(), f.place(i), true); !refusedFor(err, session.MemberKnown) {
-			t.Errorf("added again to get a vote: %v", err)
 		}
 		f.restart(f.leader())
 		f.awaitMember(cl, i, "having no vote after a change of leader", observes)

@@ -56,7 +56,7 @@ func requestsOf(name string) []proto.Message {
 		holdfastv1.ClusterService_AddMember_FullMethodName: {
 			&holdfastv1.AddMemberRequest{Member: &holdfastv1.MemberPlace{
 				Node: 4, RaftAddress: "n4:7401", PeerAddress: "n4:7402", ClientAddress: "n4:7400",
-			}, Promote: true}, &holdfastv1.AddMemberRequest{},
+			}}, &holdfastv1.AddMemberRequest{},
 		},
 		holdfastv1.ClusterService_PromoteMember_FullMethodName: {
 			&holdfastv1.PromoteMemberRequest{Node: 4}, &holdfastv1.PromoteMemberRequest{Node: 255},
@@ -223,7 +223,7 @@ func (a *answering) changed() error {
 // changing are the changes of the members of a node that answers.
 type changing struct{ *answering }
 
-func (c changing) Add(context.Context, session.MemberPlace, bool) error { return c.changed() }
+func (c changing) Add(context.Context, session.MemberPlace) error { return c.changed() }
 func (c changing) Promote(context.Context, session.Node) error          { return c.changed() }
 func (c changing) Demote(context.Context, session.Node) error           { return c.changed() }
 func (c changing) Remove(context.Context, session.Node) error           { return c.changed() }

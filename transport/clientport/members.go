@@ -13,8 +13,8 @@ import (
 // nodes that do not lead, [session.MemberRefusedError], [session.FieldError], and [session.ErrOutcomeUnknown] if a change
 // was not committed in time. A method returns once what is wanted is committed; a repeat changes nothing.
 type Memberships interface {
-	// Add takes in a node that runs and waits at a place; with promote it gets a vote once it has caught up.
-	Add(ctx context.Context, at session.MemberPlace, promote bool) error
+	// Add takes in a node that runs and waits at a place, as an observer.
+	Add(ctx context.Context, at session.MemberPlace) error
 	// Promote gives a member its vote once it has caught up.
 	Promote(ctx context.Context, node session.Node) error
 	// Demote takes a member's vote.
@@ -49,7 +49,7 @@ func (a memberActs) AddMember(ctx context.Context,
 	}
 	err = a.members.Add(ctx, session.MemberPlace{
 		Node: node, Raft: p.GetRaftAddress(), Peer: p.GetPeerAddress(), Client: p.GetClientAddress(),
-	}, req.GetPromote())
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,8 @@ func (f *fakeMemberships) note(format string, args ...any) error {
 	return f.err
 }
 
-func (f *fakeMemberships) Add(_ context.Context, at session.MemberPlace, promote bool) error {
-	return f.note("add %+v %v", at, promote)
+func (f *fakeMemberships) Add(_ context.Context, at session.MemberPlace) error {
+	return f.note("add %+v", at)
 }
 
 func (f *fakeMemberships) Promote(_ context.Context, n session.Node) error {
@@ -52,7 +52,7 @@ func (f *fakeMemberships) Confirm(context.Context) error { return f.note("confir
 func memberCalls(ctx context.Context, cl holdfastv1.ClusterServiceClient, node uint32) []func() error {
 	return []func() error{
 		func() error {
-			_, err := cl.AddMember(ctx, &holdfastv1.AddMemberRequest{Promote: true, Member: &holdfastv1.MemberPlace{
+			_, err := cl.AddMember(ctx, &holdfastv1.AddMemberRequest{Member: &holdfastv1.MemberPlace{
 				Node: node, RaftAddress: "r:1", PeerAddress: "p:1", ClientAddress: "c:1",
 			}})
 			return err
@@ -92,7 +92,7 @@ func TestCallsAboutMembers(t *testing.T) {
 			t.Error(err)
 		}
 		want := []string{
-			"add {Node:4 Raft:r:1 Peer:p:1 Client:c:1} true", "promote 4", "demote 4", "remove 4", "transfer 4", "transfer 0",
+			"add {Node:4 Raft:r:1 Peer:p:1 Client:c:1}", "promote 4", "demote 4", "remove 4", "transfer 4", "transfer 0",
 		}
 		if !slices.Equal(fake.asked, want) {
 			t.Errorf("asked for %q, want %q", fake.asked, want)

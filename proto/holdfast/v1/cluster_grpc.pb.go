@@ -60,7 +60,7 @@ type ClusterServiceClient interface {
 	// Each call returns once what is wanted is committed: ListMembers of the leader shows when it has come about. Repeats
 	// change nothing.
 	//
-	// AddMember takes in a node that runs and waits. It serves clients, and has no vote.
+	// AddMember takes in a node that runs and waits, as an observer: it serves clients, and has no vote.
 	AddMember(ctx context.Context, in *AddMemberRequest, opts ...grpc.CallOption) (*AddMemberResponse, error)
 	// PromoteMember gives a member its vote, once it has caught up.
 	PromoteMember(ctx context.Context, in *PromoteMemberRequest, opts ...grpc.CallOption) (*PromoteMemberResponse, error)
@@ -225,7 +225,7 @@ type ClusterServiceServer interface {
 	// Each call returns once what is wanted is committed: ListMembers of the leader shows when it has come about. Repeats
 	// change nothing.
 	//
-	// AddMember takes in a node that runs and waits. It serves clients, and has no vote.
+	// AddMember takes in a node that runs and waits, as an observer: it serves clients, and has no vote.
 	AddMember(context.Context, *AddMemberRequest) (*AddMemberResponse, error)
 	// PromoteMember gives a member its vote, once it has caught up.
 	PromoteMember(context.Context, *PromoteMemberRequest) (*PromoteMemberResponse, error)

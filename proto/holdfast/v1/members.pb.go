@@ -96,10 +96,8 @@ func (x *MemberPlace) GetClientAddress() string {
 }
 
 type AddMemberRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Member *MemberPlace           `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
-	// Give it a vote once it has caught up. Otherwise it is an observer until PromoteMember.
-	Promote       bool `protobuf:"varint,2,opt,name=promote,proto3" json:"promote,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Member        *MemberPlace           `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -139,13 +137,6 @@ func (x *AddMemberRequest) GetMember() *MemberPlace {
 		return x.Member
 	}
 	return nil
-}
-
-func (x *AddMemberRequest) GetPromote() bool {
-	if x != nil {
-		return x.Promote
-	}
-	return false
 }
 
 type AddMemberResponse struct {
@@ -517,10 +508,9 @@ const file_holdfast_v1_members_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12!\n" +
 	"\fpeer_address\x18\x03 \x01(\tR\vpeerAddress\x12%\n" +
-	"\x0eclient_address\x18\x04 \x01(\tR\rclientAddress\"^\n" +
+	"\x0eclient_address\x18\x04 \x01(\tR\rclientAddress\"D\n" +
 	"\x10AddMemberRequest\x120\n" +
-	"\x06member\x18\x01 \x01(\v2\x18.holdfast.v1.MemberPlaceR\x06member\x12\x18\n" +
-	"\apromote\x18\x02 \x01(\bR\apromote\"\x13\n" +
+	"\x06member\x18\x01 \x01(\v2\x18.holdfast.v1.MemberPlaceR\x06member\"\x13\n" +
 	"\x11AddMemberResponse\"*\n" +
 	"\x14PromoteMemberRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\"\x17\n" +
