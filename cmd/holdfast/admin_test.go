@@ -84,13 +84,13 @@ func (o *operated) ExplainSession(_ context.Context,
 	switch session.ID(r.GetSessionId()) {
 	case livingID:
 		return &holdfastv1.ExplainSessionResponse{
-			Session: wire.SessionProto(living()), Vigil: wire.VigilProto(&session.Vigil{
+			State: readWrite(), Session: wire.SessionProto(living()), Vigil: wire.VigilProto(&session.Vigil{
 				Leader: 3, Term: 7, Led: time.Minute, Remaining: 8 * time.Second, LastTouchAge: 2100 * time.Millisecond,
 				VouchedAge: time.Minute, Credit: 50 * time.Millisecond,
 			}),
 		}, nil
 	case endedID:
-		return &holdfastv1.ExplainSessionResponse{Certificate: wire.CertificateProto(dead())}, nil
+		return &holdfastv1.ExplainSessionResponse{Certificate: wire.CertificateProto(dead()), State: readWrite()}, nil
 	default:
 		return nil, wire.Status(&session.ExpiredError{ID: session.ID(r.GetSessionId())})
 	}
@@ -105,12 +105,14 @@ func (o *operated) ListDeaths(_ context.Context,
 	if r.GetPageToken() == "" {
 		return &holdfastv1.ListDeathsResponse{
 			Certificates: []*holdfastv1.Certificate{wire.CertificateProto(dead())}, NextPageToken: "more",
+			State: readWrite(),
 		}, nil
 	}
 	killed := dead()
 	killed.ID, killed.Cause, killed.Story.By, killed.Story.Why = 7, session.CauseKilled, "ops", "a, \"b\"\x1b[31m"
 	return &holdfastv1.ListDeathsResponse{
 		Certificates: []*holdfastv1.Certificate{wire.CertificateProto(killed)}, Forgotten: true,
+		State: readWrite(),
 	}, nil
 }
 

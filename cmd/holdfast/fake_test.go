@@ -41,7 +41,7 @@ type fakeNode struct {
 	seen     []uint64 // guarded by mu; the seen index of each list
 	// principal is the client's name in the newest list. guarded by mu
 	principal string
-	// state is part of each answer once it has a mode. A read-only node refuses writes. guarded by mu
+	// state is part of each message once it has a mode. A read-only node refuses writes. guarded by mu
 	state session.NodeState
 }
 
@@ -81,10 +81,19 @@ func (n *fakeNode) reads(name string, allowed bool) (*holdfastv1.NodeState, erro
 			err = nil
 		}
 	}
-	return n.stateProto(), err
+	state := n.stateProto()
+	if state == nil {
+		state = readWrite()
+	}
+	return state, err
 }
 
-// stateProto returns the state for an answer; nil before the node has a mode. The caller holds mu.
+// readWrite is the state of a node that serves.
+func readWrite() *holdfastv1.NodeState {
+	return wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 98})
+}
+
+// stateProto returns the state for a message of a stream; nil before the node has a mode. The caller holds mu.
 func (n *fakeNode) stateProto() *holdfastv1.NodeState {
 	if n.state.Mode == 0 {
 		return nil
