@@ -84,7 +84,7 @@ func leaderScripts() [][]*peerv1.LeaderMessage {
 			beat(&peerv1.Heartbeat{Round: 3, Good: 1 << 63, Confirmed: 1 << 63, Attachment: 1 << 63}),
 			beat(&peerv1.Heartbeat{Round: 2}), beat(&peerv1.Heartbeat{}),
 		},
-		{{Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{Term: 1, Leader: 2}}}, {}},
+		{{Message: &peerv1.LeaderMessage_Welcome{Welcome: &peerv1.Welcome{Format: session.PeerFormat, Term: 1, Leader: 2}}}, {}},
 		{reply(&peerv1.Reply{RemainingMs: make([]int64, 1001)})},
 	}
 }
@@ -190,7 +190,7 @@ type scripted struct {
 }
 
 func (s *scripted) Follow(stream peerv1.PeerService_FollowServer) error {
-	welcome := &peerv1.Welcome{Term: noraft.Term - 1, Leader: 2}
+	welcome := &peerv1.Welcome{Format: session.PeerFormat, Term: noraft.Term - 1, Leader: 2}
 	if err := stream.Send(&peerv1.LeaderMessage{Message: &peerv1.LeaderMessage_Welcome{Welcome: welcome}}); err != nil {
 		return err
 	}

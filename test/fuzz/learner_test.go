@@ -219,7 +219,7 @@ func speak(t *testing.T, network *pipes, script []*peerv1.LearnerMessage) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hello := &peerv1.Hello{ClusterId: "c", Node: 2, Incarnation: 1, Stream: 1}
+	hello := &peerv1.Hello{Format: session.PeerFormat, ClusterId: "c", Node: 2, Incarnation: 1, Stream: 1}
 	if err := stream.Send(&peerv1.LearnerMessage{Message: &peerv1.LearnerMessage_Hello{Hello: hello}}); err != nil {
 		t.Fatal(err)
 	}

@@ -114,14 +114,12 @@ func (c *Cluster) Lead(ctx context.Context) {
 }
 
 // Serve starts the learner of node n, which runs until ctx ends and is told of every entry for as long as the cluster
-// exists. It has no stream to the leader until [Cluster.Follow] or the test itself gives it one.
+// exists. It has no stream to the leader until [Cluster.Follow] or the test itself gives it one. It serves sessions
+// alone: requests for the tree are refused as by a node that knows nothing yet.
 func (c *Cluster) Serve(ctx context.Context, n session.Node) *learner.Server {
 	now := c.log.state.Tree()
 	s := learner.NewServer(learner.Config{
-		Tree: learner.TreeState{
-			Index: now.Index, Founded: now.Level > 0, Root: now.Root, Writers: now.Writers, Clock: now.Clock,
-			Time: now.Time,
-		},
+		Tree: learner.TreeState{Index: now.Index, Root: now.Root, Writers: now.Writers},
 		Node: n, Interval: Interval, Limits: c.cfg.Limits, Local: c.cfg.Local, Upgrade: c.cfg.Local,
 		LaggingWait: laggingWait, Try: func() []string { return c.cfg.Try }, Logger: c.cfg.Logger,
 	}, c.view)

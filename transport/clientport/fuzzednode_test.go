@@ -224,11 +224,11 @@ func (a *answering) changed() error {
 type changing struct{ *answering }
 
 func (c changing) Add(context.Context, session.MemberPlace) error { return c.changed() }
-func (c changing) Promote(context.Context, session.Node) error          { return c.changed() }
-func (c changing) Demote(context.Context, session.Node) error           { return c.changed() }
-func (c changing) Remove(context.Context, session.Node) error           { return c.changed() }
-func (c changing) Transfer(context.Context, session.Node) error         { return c.changed() }
-func (c changing) Confirm(context.Context) error                        { return c.changed() }
+func (c changing) Promote(context.Context, session.Node) error    { return c.changed() }
+func (c changing) Demote(context.Context, session.Node) error     { return c.changed() }
+func (c changing) Remove(context.Context, session.Node) error     { return c.changed() }
+func (c changing) Transfer(context.Context, session.Node) error   { return c.changed() }
+func (c changing) Confirm(context.Context) error                  { return c.changed() }
 
 // Members returns the node's members.
 func (a *answering) Members() []Member { return fakeCluster{}.Members() }
