@@ -56,7 +56,7 @@ func (s *Service) unfounded() error {
 	if s.hub.Shown().Founded {
 		return nil
 	}
-	return cmp.Or(s.cfg.Node.Standing(), error(session.ErrLagging))
+	return cmp.Or(s.cfg.Node.Standing(), session.ErrLagging)
 }
 
 // drive carries out a request in the lane. A session is attached to the lane's connection with its first request. It
