@@ -101,7 +101,7 @@ test soak proof: export GOGC := $(or $(GOGC),400)
 
 .PHONY: test
 test: ## Run all tests: unit and simulation under -race, counts without it, planted bugs, soak, model; with docker and FUSE where they are
-	all=$$(go list ./... | grep -v /test/model); export SEEDS='$(or $(SEEDS),8)'; $(RERUN) -- -race -p=$(PACKAGES) -timeout=30m $(LONGEST) $$all
+	all=$$(go list ./... | grep -v /test/model); export SEEDS='$(or $(SEEDS),3)'; $(RERUN) -- -race -p=$(PACKAGES) -timeout=30m $(LONGEST) $$all
 	$(RERUN) -C bench -- -timeout=15m ./...
 	$(RERUN) -C fence/postgres -- -race ./...
 	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \

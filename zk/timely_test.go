@@ -15,7 +15,7 @@ import (
 // watches it. A node does not ask for rounds before a byte waits (Z5): the cluster's own rounds have confirmed the
 // newest touch by then, but for the shortest timeouts, where a byte may wait for the two rounds that it asks for.
 func TestEventsAreTimely(t *testing.T) {
-	const changes = 300
+	const changes = 100
 	for _, one := range []struct {
 		asks time.Duration
 		// within bounds the time from the answer to a change to its event, most the rounds that are asked for.
