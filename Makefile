@@ -102,15 +102,13 @@ test soak proof: export GOGC := $(or $(GOGC),400)
 .PHONY: test
 test: ## Run all tests: unit and simulation under -race, counts without it, planted bugs, soak, model; with docker and FUSE where they are
 	all=$$(go list ./... | grep -v /test/model); export SEEDS='$(or $(SEEDS),3)'; $(RERUN) -- -race -p=$(PACKAGES) -timeout=30m $(LONGEST) $$all
-	$(RERUN) -C bench -- -timeout=15m ./...
-	$(RERUN) -C fence/postgres -- -race ./...
 	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 		echo; echo '*** The tests of fences in a database did NOT run: there is no PostgreSQL here (Debian: postgresql).'; \
 	fi
 	@if [ -z "$${CI:-}" ] && ! command -v systemd-analyze >/dev/null; then \
 		echo; echo '*** The test of the units did NOT run: there is no systemd-analyze here (Debian: systemd).'; \
 	fi
-	$(MAKE) -j2 --output-sync=target disks computed test-ui SEEDS=$(or $(SEEDS),48)
+	$(MAKE) -j2 --output-sync=target disks computed test-ui modules SEEDS=$(or $(SEEDS),48)
 	$(MAKE) -j2 --output-sync=target test-zk planted model SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/6
 	@if docker info >/dev/null 2>&1; then \
 		$(MAKE) e2e; \
@@ -119,6 +117,11 @@ test: ## Run all tests: unit and simulation under -race, counts without it, plan
 	else \
 		echo; echo '*** The tests with containers did NOT run: there is no docker here ("docker info" says why). All others passed.'; \
 	fi
+
+.PHONY: modules
+modules: # The tests of modules that need no further program; test-ui and deploy-check have the others.
+	$(RERUN) -C bench -- -timeout=15m ./...
+	$(RERUN) -C fence/postgres -- -race ./...
 
 # These only compute, and wait for no clock. In make test they take what the tests of disks and of the console leave.
 .PHONY: computed
