@@ -93,23 +93,43 @@ release-check: ## Make the release twice, from two folders, and compare each byt
 
 # ---- test
 
-# The race detector sees fewer seeds than the soak, which demands that each fault has hit and each invariant was tested.
-# ZooKeeper's clients wait for most of their time: planted bugs and the models' search take what they leave.
+# Tests of whole processes wait for most of their time, so what only computes runs beside them at the lowest priority. The
+# race detector sees fewer seeds than the soak, which demands that each fault has hit and each invariant was tested.
 
 # Compilers and tests collect garbage less often, which saves a sixth of their time and takes a few gigabytes.
 test soak proof: export GOGC := $(or $(GOGC),400)
 
 .PHONY: test
 test: ## Run all tests: unit and simulation under -race, counts without it, planted bugs, soak, model; with docker and FUSE where they are
-	all=$$(go list ./... | grep -v /test/model); export SEEDS='$(or $(SEEDS),3)'; $(RERUN) -- -race -p=$(PACKAGES) -timeout=30m $(LONGEST) $$all
+	$(MAKE) -j2 --output-sync=target units processes
 	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 		echo; echo '*** The tests of fences in a database did NOT run: there is no PostgreSQL here (Debian: postgresql).'; \
 	fi
 	@if [ -z "$${CI:-}" ] && ! command -v systemd-analyze >/dev/null; then \
 		echo; echo '*** The test of the units did NOT run: there is no systemd-analyze here (Debian: systemd).'; \
 	fi
-	$(MAKE) -j2 --output-sync=target disks computed test-ui modules SEEDS=$(or $(SEEDS),48)
-	$(MAKE) -j2 --output-sync=target test-zk planted model SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/6
+	$(MAKE) -j2 --output-sync=target computed containers
+
+.PHONY: units processes computed containers
+units:
+	all=$$(go list ./... | grep -v /test/model); export SEEDS='$(or $(SEEDS),3)'; \
+		nice -n 19 $(RERUN) -- -race -p=$(PACKAGES) -timeout=30m $(LONGEST) $$all
+
+processes:
+	$(MAKE) test-zk
+	$(MAKE) test-ui
+	$(MAKE) disks
+
+computed:
+	nice -n 19 $(RERUN) -C bench -- -timeout=15m ./...
+	nice -n 19 $(RERUN) -C fence/postgres -- -race ./...
+	nice -n 19 $(MAKE) soak SEEDS=$(or $(SEEDS),48)
+	nice -n 19 $(MAKE) planted SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/6
+	nice -n 19 $(MAKE) model
+	nice -n 19 $(MAKE) deploy-check
+	nice -n 19 $(MAKE) release-check ARCHS=amd64
+
+containers:
 	@if docker info >/dev/null 2>&1; then \
 		$(MAKE) e2e; \
 	elif [ -n "$${CI:-}" ]; then \
@@ -117,18 +137,6 @@ test: ## Run all tests: unit and simulation under -race, counts without it, plan
 	else \
 		echo; echo '*** The tests with containers did NOT run: there is no docker here ("docker info" says why). All others passed.'; \
 	fi
-
-.PHONY: modules
-modules: # The tests of modules that need no further program; test-ui and deploy-check have the others.
-	$(RERUN) -C bench -- -timeout=15m ./...
-	$(RERUN) -C fence/postgres -- -race ./...
-
-# These only compute, and wait for no clock. In make test they take what the tests of disks and of the console leave.
-.PHONY: computed
-computed:
-	nice -n 19 $(MAKE) soak
-	nice -n 19 $(MAKE) deploy-check
-	nice -n 19 $(MAKE) release-check ARCHS=amd64
 
 .PHONY: deploy-check
 deploy-check: ## Hold alert rules, dashboard, manifests and unit of deploy/ against what reads them; a module of its own
@@ -145,11 +153,11 @@ soak: ## Run SEEDS=300 seeds of the simulation, FROM=1, and sum up what they did
 
 .PHONY: planted
 planted: ## Plant known bugs, one at a time, and demand that a test catches each; SHARE=k/6 takes a sixth of them
-	nice -n 19 go run ./test/planted $(if $(SHARE),-share '$(SHARE)')
+	go run ./test/planted $(if $(SHARE),-share '$(SHARE)')
 
 .PHONY: model
 model: ## Search the models of the session protocol, of writes and of watches; TIME=10m for each search, STATES=n at most in one
-	@TIME='$(or $(TIME),1500ms)' STATES='$(STATES)' nice -n 19 go test -count=1 -v -timeout 0 ./test/model/... | grep -v '^=== '
+	@TIME='$(or $(TIME),1500ms)' STATES='$(STATES)' go test -count=1 -v -timeout 0 ./test/model/... | grep -v '^=== '
 
 .PHONY: slowest
 slowest: ## Show the twenty slowest tests since bin/timings.txt was removed: seconds, package, name
