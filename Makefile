@@ -24,7 +24,9 @@ STATES ?=
 # What takes longest under -race: it begins first, so that no processor is idle at the end. A bubble uses one at a time,
 # and many packages wait for real clocks: more of them than there are processors run at a time.
 PACKAGES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
-LONGEST := ./test/sim ./node ./test/raft ./zk ./test/whole ./transport/clientport ./fsm ./client
+LONGEST := ./node ./zk ./cmd/holdfast ./test/whole ./transport/clientport ./fsm ./test/recipes ./client
+# Too slow under the race detector: make proof runs them with it.
+PLAIN := ./test/sim/... ./test/raft
 
 # Modules of their own: what they require, a program with the SDK does not fetch.
 MODULES := bench fence/postgres test/deploy test/ui
@@ -93,14 +95,13 @@ release-check: ## Make the release twice, from two folders, and compare each byt
 
 # ---- test
 
-# Tests of whole processes wait for most of their time, so what only computes runs beside them at the lowest priority. The
-# race detector sees fewer seeds than the soak, which demands that each fault has hit and each invariant was tested.
+# Tests of whole processes wait for most of their time, so what only computes runs beside them at the lowest priority.
 
 # Compilers and tests collect garbage less often, which saves a sixth of their time and takes a few gigabytes.
 test soak proof: export GOGC := $(or $(GOGC),400)
 
 .PHONY: test
-test: ## Run all tests: unit and simulation under -race, counts without it, planted bugs, soak, model; with docker and FUSE where they are
+test: ## Run all tests: unit tests under -race, simulation, counts, planted bugs, model, real processes; with docker and FUSE where they are
 	$(MAKE) -j2 --output-sync=target units processes
 	@if [ -z "$${CI:-}" ] && ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 		echo; echo '*** The tests of fences in a database did NOT run: there is no PostgreSQL here (Debian: postgresql).'; \
@@ -108,19 +109,19 @@ test: ## Run all tests: unit and simulation under -race, counts without it, plan
 	@if [ -z "$${CI:-}" ] && ! command -v systemd-analyze >/dev/null; then \
 		echo; echo '*** The test of the units did NOT run: there is no systemd-analyze here (Debian: systemd).'; \
 	fi
-	$(MAKE) -j2 --output-sync=target computed containers
+	$(MAKE) -j2 --output-sync=target computed machines
 
-.PHONY: units processes computed containers
+.PHONY: units processes computed machines containers
 units:
-	all=$$(go list ./... | grep -v /test/model); export SEEDS='$(or $(SEEDS),3)'; \
+	all=$$(go list ./... | grep -v -e /test/model -e /test/sim -e /test/raft); \
 		nice -n 19 $(RERUN) -- -race -p=$(PACKAGES) -timeout=30m $(LONGEST) $$all
 
 processes:
 	$(MAKE) test-zk
 	$(MAKE) test-ui
-	$(MAKE) disks
 
 computed:
+	SEEDS='$(or $(SEEDS),2)' nice -n 19 $(RERUN) -- -timeout=30m $(PLAIN)
 	nice -n 19 $(RERUN) -C bench -- -timeout=15m ./...
 	nice -n 19 $(RERUN) -C fence/postgres -- -race ./...
 	nice -n 19 $(MAKE) soak SEEDS=$(or $(SEEDS),48)
@@ -128,6 +129,10 @@ computed:
 	nice -n 19 $(MAKE) model
 	nice -n 19 $(MAKE) deploy-check
 	nice -n 19 $(MAKE) release-check ARCHS=amd64
+
+machines:
+	$(MAKE) containers
+	$(MAKE) disks
 
 containers:
 	@if docker info >/dev/null 2>&1; then \
