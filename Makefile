@@ -115,6 +115,8 @@ test: ## Run all tests: unit tests under -race, simulation, counts, planted bugs
 units:
 	all=$$(go list ./... | grep -v -e /test/model -e /test/sim -e /test/raft); \
 		nice -n 19 $(RERUN) -- -race -p=$(PACKAGES) -timeout=30m $(LONGEST) $$all
+	nice -n 19 $(MAKE) planted SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/6
+	nice -n 19 $(MAKE) model
 
 processes:
 	$(MAKE) test-zk
@@ -125,8 +127,6 @@ computed:
 	nice -n 19 $(RERUN) -C bench -- -timeout=15m ./...
 	nice -n 19 $(RERUN) -C fence/postgres -- -race ./...
 	nice -n 19 $(MAKE) soak SEEDS=$(or $(SEEDS),48)
-	nice -n 19 $(MAKE) planted SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/6
-	nice -n 19 $(MAKE) model
 	nice -n 19 $(MAKE) deploy-check
 	nice -n 19 $(MAKE) release-check ARCHS=amd64
 
