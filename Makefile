@@ -128,7 +128,6 @@ computed:
 	nice -n 19 $(RERUN) -C fence/postgres -- -race ./...
 	nice -n 19 $(MAKE) soak SEEDS=$(or $(SEEDS),48)
 	nice -n 19 $(MAKE) deploy-check
-	nice -n 19 $(MAKE) release-check ARCHS=amd64
 
 machines:
 	$(MAKE) containers

@@ -15,7 +15,7 @@ import (
 func TestTheTarballInstalls(t *testing.T) {
 	release := os.Getenv("RELEASE")
 	if release == "" {
-		t.Skip("make release-check, a part of make test, runs this with the release that it has made")
+		t.Skip("make release-check, a part of make proof, runs this with the release that it has made")
 	}
 	p := Open(t)
 	tarballs, err := filepath.Glob(filepath.Join(release, "holdfast-*-linux-amd64.tar.gz"))
