@@ -24,7 +24,8 @@ type Freezing struct {
 
 // Freeze has no session of the cluster expire for d, 1 ms to [session.MaxFreeze], whatever freeze there was before.
 // Entries of the tree do not come due either. It is for operators: sessions are closed and killed as ever, and promises
-// do not become longer. why is shown by every node. After an error the cluster may be frozen; a repeat is safe. Safe for concurrent use.
+// do not become longer. why is shown by every node. After an error the cluster may be frozen; a repeat is safe. Safe for
+// concurrent use.
 func (c *Client) Freeze(ctx context.Context, d time.Duration, why string) error {
 	err := c.operate(ctx, func(ctx context.Context, admin holdfastv1.AdminServiceClient) (stated, error) {
 		return admin.FreezeExpiry(ctx, &holdfastv1.FreezeExpiryRequest{For: durationpb.New(d), Why: why})

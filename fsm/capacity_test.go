@@ -251,8 +251,8 @@ func TestI6DigestCoversTheCapacity(t *testing.T) {
 	}
 }
 
-// The costs decide which opens an entry refuses. With other costs, two releases in one cluster would
-// differ in their state.
+// The costs decide which opens an entry refuses. With other costs, two releases in one cluster would differ in
+// their state.
 func TestWhatThingsCostIsForEver(t *testing.T) {
 	labels := session.Labels{{Key: "app", Value: "billing"}, {Key: "zone", Value: strings.Repeat("z", 17)}}
 	got := []uint64{

@@ -174,6 +174,10 @@ func TestRestoreRefusesWhatMakesNoSense(t *testing.T) {
 			set(header, func(m *logv1.Record) { m.GetHeader().Level = 2 }),
 			"record 0: header: the cluster has feature level 2, and this program knows levels up to 1",
 		},
+		"no level": {
+			set(header, func(m *logv1.Record) { m.GetHeader().Level = 0 }),
+			"record 0: header: level",
+		},
 		"no limits": {
 			set(header, func(m *logv1.Record) { m.GetHeader().Limits = nil }),
 			"record 0: header: limits",

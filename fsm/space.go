@@ -99,8 +99,9 @@ type Wrote struct {
 // the same duties. It is told after the observers of sessions, and before [State.AppliedIndex] shows the entry (D8).
 type TreeObserver interface {
 	// AppliedTree says what an entry did: its changes and its writes, each in the order of their stamps. now is the tree
-	// after it, which [State.Tree] already returns. It is called for each entry with commands or clocks, and for each change of Raft's configuration: a snapshot may have the index of one, and a client that
-	// has been told this index by a node that restored it goes on only where the index is reached (N4).
+	// after it, which [State.Tree] already returns. It is called for each entry with commands or clocks, and for each
+	// change of Raft's configuration: a snapshot may have the index of one, and a client that has been told this index by
+	// a node that restored it goes on only where the index is reached (N4).
 	AppliedTree(now *Tree, changes []tree.Change, wrote []Wrote)
 	// RestoredTree says that a snapshot has replaced the state.
 	RestoredTree(now *Tree)

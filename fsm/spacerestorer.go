@@ -21,6 +21,9 @@ type spaceRestorer struct {
 
 // beginTree takes what a header says of the tree.
 func (r *restorer) beginTree(m *logv1.Header) error {
+	if m.GetLevel() == 0 && r.tables.key != (session.Key{}) {
+		return outOfRange("level", "not zero once the cluster has a key")
+	}
 	limits, err := limitsFrom(m.GetLimits())
 	if err != nil {
 		return err

@@ -262,8 +262,8 @@ func (s *State) forget(r *registration) {
 	s.observers = slices.DeleteFunc(slices.Clone(s.observers), func(o *registration) bool { return o == r })
 }
 
-// ObserveTree registers o and returns the tree of that moment. o is told of every change
-// that this tree does not show. cancel is that of [State.Observe].
+// ObserveTree registers o and returns the tree of that moment. o is told of every change that this tree does not show.
+// cancel is that of [State.Observe].
 func (s *State) ObserveTree(o TreeObserver) (now *Tree, cancel func()) {
 	r := &treeRegistration{o}
 	s.mu.Lock()

@@ -11,8 +11,9 @@ import (
 
 // Follow serves one member's stream. It sends the welcome, and returns when the stream ends, ctx ends, or the term is
 // over; the error says why. It is [session.ErrWrongCluster] for a node that is no member, [ErrDirectory] for a node on
-// another data directory than the member's, and [ErrSuperseded] once the node has opened a newer stream (T6). The leader's own relay follows
-// like every other. Follow does not wait for a blocked Send or Recv: the caller makes them return.
+// another data directory than the member's, and [ErrSuperseded] once the node has opened a newer stream (T6). The
+// leader's own relay follows like every other. Follow does not wait for a blocked Send or Recv: the caller makes them
+// return.
 func (t *Tracker) Follow(ctx context.Context, hello session.Hello, link Link) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

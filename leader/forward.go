@@ -8,8 +8,8 @@ import (
 	"holdfast/session"
 )
 
-// Writes is what a [Tracker] needs to pass writes to the tree on. It knows none of their forms (W2).
-// The functions must be safe for concurrent use and return soon.
+// Writes is what a [Tracker] needs to pass writes to the tree on. It knows none of their forms (W2). The
+// functions must be safe for concurrent use and return soon.
 type Writes struct {
 	// Check returns an error for a write that must not be in the log: one that some node cannot read, or whose command
 	// is not what the message says beside it. Nil takes all.
@@ -33,7 +33,8 @@ var ErrNotFollowing = errors.New("the node's process has no stream of heartbeats
 
 // Forward takes the writes of a node's clients for the log, in the order in which they come (W1). It returns when the
 // stream ends, ctx ends, the term is over, or the node's Follow stream ends; the error says why. It is
-// [ErrNotFollowing] for a process without a Follow stream, and [ErrSuperseded] once the node has opened a newer Forward stream.
+// [ErrNotFollowing] for a process without a Follow stream, and [ErrSuperseded] once the node has opened a newer Forward
+// stream.
 //
 // A write that was appended is not answered: its node reads the result from the log. The leader tells of the writes
 // that it has certainly not appended. When it does not know what became of one, it ends the stream (W4). Forward does

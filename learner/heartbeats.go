@@ -140,8 +140,8 @@ func (h *heartbeats) hasVote(applied uint64) bool {
 	return h.votes
 }
 
-// reached is how far a state has come: its highest attachment, and an index. The index is 0 while the
-// leader has told none.
+// reached is how far a state has come: its highest attachment, and an index. The index is 0 while the leader has told
+// none.
 type reached struct{ attachment, index uint64 }
 
 // catchUp is how far a node must have applied to have caught up. The target trails the leader by an interval: a node is

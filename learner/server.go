@@ -196,8 +196,7 @@ func (s *Server) heard(term uint64, beat *session.Heartbeat) {
 	}
 }
 
-// pace takes the interval of a leader's rounds. It first looks for stalls by the
-// interval that has counted until now.
+// pace takes the interval of a leader's rounds. It first looks for stalls by the interval that has counted until now.
 func (s *Server) pace(interval time.Duration) {
 	if interval == s.beats.interval() {
 		return

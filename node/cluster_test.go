@@ -32,8 +32,6 @@ type testCluster struct {
 	change func(*config.Config)
 	// clock is every node's wall clock; nil is the bubble's.
 	clock func() time.Time
-	// logBytes is that of every node's [tested].
-	logBytes uint64
 	// console is that of every node that starts, nil for none.
 	console func(ConsoleHost) Console
 	// opens numbers the sessions that open has opened.
@@ -114,7 +112,6 @@ func (c *testCluster) make(n *testNode) (*Node, error) {
 		Disk:    n.disk.wrap,
 		Clock:   c.clock,
 		Heard:   n.heard,
-		tested:  tested{logBytes: c.logBytes},
 
 		monotonic: func() time.Time { return time.Now().Add(time.Duration(n.jump.Load())) },
 		forwards:  n.forwards,

@@ -88,7 +88,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 			err = errors.Join(err, c.close())
 		}
 	}()
-	stores.size.bound = cmp.Or(n.options.tested.logBytes, logBytes)
+	stores.size.bound = n.cfg.Tuning.LogBytes
 	stores.snapshots.completed = (&trailing{stores.size, n.cfg.Tuning.TrailingLogs, &n.roster.raft}).completed
 	if err = stores.begin(n.dir); err != nil {
 		return nil, err

@@ -7,23 +7,16 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
-)
 
-// skip skips a test that this machine cannot run, and fails it under CI.
-func skip(t *testing.T, why ...any) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal(append([]any{"CI must run this test: "}, why...)...)
-	}
-	t.Skip(why...)
-}
+	"holdfast/test/skip"
+)
 
 // mounted returns an empty file system of the given size, or skips the test where none can be mounted.
 func mounted(t *testing.T, options string) string {
 	t.Helper()
 	path := t.TempDir()
 	if err := syscall.Mount("tmpfs", path, "tmpfs", 0, options); err != nil {
-		skip(t, "no file system can be mounted here: ", err)
+		skip.Test(t, "no file system can be mounted here: ", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(path, 0); err != nil {
@@ -88,7 +81,7 @@ func TestOpenDirRefusesAReadOnlyDisk(t *testing.T) {
 	path := mounted(t, "size=64k")
 	mustClose(t, mustOpenDir(t, path))
 	if err := syscall.Mount("", path, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		skip(t, "no file system can be mounted read-only here: ", err)
+		skip.Test(t, "no file system can be mounted read-only here: ", err)
 	}
 	refused(t, path, "the file system is read-only: mount it for writing")
 }

@@ -15,9 +15,6 @@ import (
 )
 
 const (
-	// logBytes bounds what Raft's log gains until the node asks for a snapshot, and what stays in it after a snapshot
-	// (W7 of the tree). Raft itself counts entries, each of which may have 1.5 MiB.
-	logBytes = 256 << 20
 	// marksOfLog is the number of marks of a [logSize] for each bound of bytes.
 	marksOfLog = 1024
 	// snapshotRetry is the time between two snapshots that fail.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -88,8 +89,8 @@ func TestW7SizesAfterAStart(t *testing.T) {
 // goes on counting.
 func TestW7LargeLogsAreCut(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newTestCluster(t, 0, nil)
-		c.logBytes = 100_000
+		const bound = 100_000
+		c := newTestCluster(t, 0, func(cfg *config.Config) { cfg.Tuning.LogBytes = bound })
 		c.add(3)
 		for _, n := range c.nodes {
 			c.start(n)
@@ -118,7 +119,7 @@ func TestW7LargeLogsAreCut(t *testing.T) {
 			}
 			last := leads.consensus.raft.LastIndex()
 			if kept := last - first + 1; kept > 60 || kept < 10 {
-				t.Errorf("round %d: the log has %d entries of 4 kB, bound %d bytes", round, kept, c.logBytes)
+				t.Errorf("round %d: the log has %d entries of 4 kB, bound %d bytes", round, kept, bound)
 			}
 		}
 		c.start(away)

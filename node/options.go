@@ -73,8 +73,6 @@ type Options struct {
 	// Spans, when set, takes the spans of traces in the place of the collector at trace_endpoint.
 	Spans sdktrace.SpanExporter
 
-	// tested is what a test changes.
-	tested tested
 	// monotonic is the watchdog's clock. A test makes it jump, as if the process had not run.
 	monotonic func() time.Time
 	// pulse aligns the looks of the node's parts.
@@ -92,12 +90,6 @@ type Link = learner.ForwardingLink
 
 // ForwardLink is the stream on which a node's writes go to a leader.
 type ForwardLink = learner.ForwardLink
-
-// tested are values of a node that only a test changes.
-type tested struct {
-	// logBytes takes the place of the constant; 0 is the constant.
-	logBytes uint64
-}
 
 // appliedHook lets a function observe the state.
 type appliedHook func(index, term uint64, changes []session.Change)

@@ -206,7 +206,7 @@ func (c *secureCluster) strange(kind string, lead, as *testNode,
 	t := c.t
 	t.Helper()
 	refused := says != ""
-	time.Sleep(11 * time.Second) // changed files are loaded within 10 s // a refusal is logged at most every 10 s
+	time.Sleep(11 * time.Second) // changed files are loaded within 10 s, and a refusal is logged at most every 10 s
 	before, term := len(lead.log.String()), lead.roster.term()
 	host := c.Host("stranger")
 	listener, err := host.Listen("stranger:7401")

@@ -38,8 +38,8 @@ func (x Transaction) Check() error {
 }
 
 // CheckParents returns a [FieldError] unless the transaction makes at most [MaxParents] entries above those that it
-// creates, if none of them exists. It is for those who take transactions from clients: what is in the log is carried
-// out.
+// creates, if none of them exists. It is for those who take transactions from clients: what is in the log is
+// carried out.
 func (x Transaction) CheckParents() error {
 	for _, ops := range [...][]Op{x.Then, x.Else} {
 		above := map[string]struct{}{}

@@ -265,15 +265,3 @@ func TestABackupReplacesNoFile(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
-
-// The command asks for a word, and says what a node refuses.
-func TestClusterRaise(t *testing.T) {
-	startTree(t)
-	for args, want := range map[string]int{} {
-		code, out, errs := execute(t, "", strings.Fields(args)...)
-		if code != want || code == exitDone && !strings.Contains(out, "feature level 2") ||
-			code == exitFailed && !strings.Contains(errs, "level must be 1 to 2") {
-			t.Errorf("%s: exit %d, want %d: %s%s", args, code, want, out, errs)
-		}
-	}
-}

@@ -25,6 +25,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
 	"holdfast/fence"
+	"holdfast/test/skip"
 )
 
 // TestMain runs the tests. Without PostgreSQL it leaves out the examples; TestPostgreSQLIsHere says so.
@@ -172,10 +173,7 @@ func database() *sql.DB {
 func tested(t *testing.T, setup string) *sql.DB {
 	t.Helper()
 	if _, err := programs(); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%v, and CI must run this test", err)
-		}
-		t.Skip(err)
+		skip.Test(t, err)
 	}
 	db := database()
 	if _, err := db.ExecContext(t.Context(), setup); err != nil {

@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"holdfast/test/timeout"
 )
 
 // TestOutcomes runs the tests of testdata/outcomes, each of which ends in its own way.
 func TestOutcomes(t *testing.T) {
+	t.Setenv(timeout.Variable, "1") // make test runs this test under rerun, too
 	for _, tt := range []struct {
 		name  string
 		tests string

@@ -143,7 +143,7 @@ func (r *report) timedOut() []test {
 
 func (r *report) passed(t test) bool {
 	of := r.results[t]
-	return of != nil && of.ended && !of.failed && !of.timedOut
+	return of != nil && of.ended && !of.failed
 }
 
 func (r *report) output(t test) string { return r.results[t].out.String() }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/test/skip"
 )
 
 // outcome is what Run returned.
@@ -446,7 +447,7 @@ func TestStoppedRunner(t *testing.T) {
 // Process 1 of a container: nobody else reaps, and signals without a handler do nothing.
 func TestProcess1(t *testing.T) {
 	if os.Geteuid() != 0 {
-		skip(t, "only root may make a PID namespace")
+		skip.Test(t, "only root may make a PID namespace")
 	}
 	k, cmd, _ := startRunner(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
 	if pid, _ := k.ready(); pid == 1 || pid > 1000 {

@@ -270,12 +270,3 @@ func (k *talk) silent() {
 		k.t.Fatalf("got %q; want nobody left", lines)
 	}
 }
-
-// skip skips a test that this machine cannot run, and fails it under CI.
-func skip(t *testing.T, why ...any) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal(append([]any{"CI must run this test: "}, why...)...)
-	}
-	t.Skip(why...)
-}

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"holdfast/test/skip"
 )
 
 // The descriptors of the shell, besides the terminal and the output of the program.
@@ -62,7 +64,7 @@ func startShell(t *testing.T, args ...string) *shellSession {
 	s := &shellSession{program: newTalk(t), shell: newTalk(t)}
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		skip(t, "no terminals here: ", err)
+		skip.Test(t, "no terminals here: ", err)
 	}
 	t.Cleanup(func() { keyboard.Close() })
 	s.keyboard = keyboard
