@@ -1,0 +1,42 @@
+package lane_test
+
+import (
+	"testing"
+	"time"
+
+	"holdfast/learner/lane"
+	"holdfast/tree"
+	"holdfast/tree/store"
+	"holdfast/watch"
+)
+
+// W8: a request that comes after the founding, to a lane that has not gone on to it yet, is answered as of the founding.
+func TestW8ALaneBehindTheFoundingAnswersNothing(t *testing.T) {
+	of := store.New(noDigest{}, tree.DefaultLimits(), store.At{Stamp: tree.StampAt(0, 1)})
+	hub := lane.NewHub(lane.DefaultHubLimits(), lane.Published{Root: of.Freeze()})
+	l := lane.New(lane.Shared{
+		Hub: hub, Writes: noWrites{}, Watches: watch.NewBudget(watch.MaxPerNode), Queued: lane.NewQueued(lane.MaxNodeQueued),
+		Unsent: lane.NewUnsent(lane.MaxNodeUnsent),
+	}, lane.DefaultLimits(), func() {})
+	c := l.Open(root, func() {})
+	_, changes := of.Do(store.At{Stamp: tree.StampAt(1, 1), Principals: root}, tree.Transaction{
+		Then: []tree.Op{tree.Create{Path: "/a", Kind: tree.Persistent}},
+	})
+	hub.Applied(lane.Published{Index: 1, Founded: true, Root: of.Freeze()}, changes, nil)
+	if _, err := l.Read(c, lane.Read{Query: tree.Query{Kind: tree.GetStat, Path: "/a"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range l.Work() {
+		job.Do()
+	}
+	if told, ok := c.Next(time.Time{}); ok {
+		t.Fatalf("before the lane has gone on, the client is told %+v", told.Value.Answer)
+	}
+	l.Pass()
+	for _, job := range l.Work() {
+		job.Do()
+	}
+	if told, ok := c.Next(time.Time{}); !ok || told.Value.Answer == nil || !told.Value.Answer.Read.Exists {
+		t.Errorf("after it, the client is told %+v", told.Value.Answer)
+	}
+}
