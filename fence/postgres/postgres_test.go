@@ -32,11 +32,11 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if _, err := programs(); err != nil {
-		skip := "^Example"
+		pattern := "^Example"
 		if already := flag.Lookup("test.skip").Value.String(); already != "" {
-			skip += "|" + already
+			pattern += "|" + already
 		}
-		if err := flag.Set("test.skip", skip); err != nil {
+		if err := flag.Set("test.skip", pattern); err != nil {
 			panic(err)
 		}
 	}

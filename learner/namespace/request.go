@@ -29,7 +29,7 @@ func (c *Connection) place(r request) error {
 	if c.closed {
 		return session.ErrClosed
 	}
-	if err := c.service.unfounded(); err != nil {
+	if err := c.service.notFounded(); err != nil {
 		return err
 	}
 	if r.id == 0 {
@@ -50,9 +50,9 @@ func (c *Connection) place(r request) error {
 	return c.drive(r, attachment)
 }
 
-// unfounded returns why a node answers nobody while it has not applied the founding of the cluster, nil once it has. A
+// notFounded returns why a node answers nobody while it has not applied the founding of the cluster, nil once it has. A
 // client that allows old answers gets none either. Without: a new or emptied node shows it that every entry is gone.
-func (s *Service) unfounded() error {
+func (s *Service) notFounded() error {
 	if s.hub.Shown().Founded {
 		return nil
 	}

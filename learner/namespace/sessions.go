@@ -50,7 +50,7 @@ func (s *Service) WatchSessions(
 
 // mayWatchSessions waits until the node shows what the client has seen, and refuses as reads of the tree are refused.
 func (s *Service) mayWatchSessions(ctx context.Context, w session.SessionWatch) error {
-	if err := s.unfounded(); err != nil {
+	if err := s.notFounded(); err != nil {
 		return err
 	}
 	if why := s.cfg.Node.Standing(); why != nil && !w.Options.AllowStale {

@@ -216,9 +216,9 @@ func (c *Core) tend() {
 	c.tendReads()
 }
 
-// introduced reports whether the node of c has told its state. Otherwise it asks the node: the client may go to a better
+// knowsState reports whether the node of c has told its state. Otherwise it asks the node: the client may go to a better
 // one instead, before it sends anything of the tree.
-func (q *requests) introduced(c *Conn) bool {
+func (q *requests) knowsState(c *Conn) bool {
 	if !c.heard && !c.window.Asked() {
 		q.askAlive(c)
 	}

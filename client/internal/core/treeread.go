@@ -87,7 +87,7 @@ func (q *requests) sendReads(h *Session, c *Conn) bool {
 // answer would come before the events that it shows (I13).
 func (q *requests) tendReads() {
 	f, c := q.forest, q.cur
-	if c == nil || !c.up || len(f.reads) == 0 || !q.introduced(c) {
+	if c == nil || !c.up || len(f.reads) == 0 || !q.knowsState(c) {
 		return
 	}
 	for len(f.reads) > 0 && c.window.OutBeside() < maxReads && !f.watches.behind(c) {

@@ -228,7 +228,7 @@ func (w *watches) moveTo(c *Conn) {
 // tendWatches asks the present node for the watches that it does not have.
 func (q *requests) tendWatches() {
 	w, c := &q.forest.watches, q.cur
-	if len(w.all) == 0 || c == nil || !c.up || !w.waits(c) || !q.introduced(c) {
+	if len(w.all) == 0 || c == nil || !c.up || !w.waits(c) || !q.knowsState(c) {
 		return
 	}
 	if w.on != c {
