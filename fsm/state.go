@@ -146,7 +146,7 @@ func (s *State) Apply(l *raft.Log) any {
 }
 
 // heavy is the weight from which on readers do not wait for an entry: applying less takes a few milliseconds (U2).
-const heavy = 2000
+const heavy = 10_000
 
 // foresee lets readers see the state as it is now while an entry is applied, if that takes long (D8).
 func (s *State) foresee(commands []session.Command) {
@@ -169,7 +169,7 @@ func (s *State) weigh(c session.Command) int {
 	case session.CloseSessions:
 		weight := 0
 		for _, one := range c.Sessions {
-			weight += 1 + s.tables.space.tree.Ephemerals(uint64(one.ID))
+			weight += 1 + s.tables.space.tree.OwnedWeight(uint64(one.ID))
 			if will, ok := s.tables.space.writers.Will(uint64(one.ID)); ok {
 				weight += tree.Weight(willOf(&will).Transaction)
 			}

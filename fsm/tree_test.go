@@ -332,8 +332,8 @@ func TestD8ReadersDoNotWaitForAHeavyEntry(t *testing.T) {
 		t.Errorf("%d entries, and during is %v", r.now.Root.Len(), r.during.Load())
 	}
 	end := closing(1, s)
-	if got := r.weigh(end); got != 1+tree.MaxOps {
-		t.Errorf("the end of the session weighs %d, want %d", got, 1+tree.MaxOps)
+	if got := r.weigh(end); got != 1+4*tree.MaxOps {
+		t.Errorf("the end of the session weighs %d, want %d", got, 1+4*tree.MaxOps)
 	}
 	if r.at(t, end); r.now.Root.Len() != 3 {
 		t.Errorf("%d entries after the end", r.now.Root.Len())

@@ -85,7 +85,10 @@ func treeCommandFrom(command []byte) (session.Command, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reap: %w", err)
 		}
-		as.Weight = len(due)
+		as.Weight = 0
+		for _, one := range due {
+			as.Weight += tree.RemovalWeight(one.Path)
+		}
 		return reapCommand{as, due}, nil
 	case form.Other:
 	}

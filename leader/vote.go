@@ -17,6 +17,17 @@ func (m *member) vote(last uint64) {
 	}
 }
 
+// appliedElsewhere returns the highest index that a voter other than the node of s has said it has applied.
+func (r *rounds) appliedElsewhere(s *stream) (index uint64) {
+	m := r.current(s)
+	for _, other := range r.members {
+		if other != m && other.present && other.voter {
+			index = max(index, other.told.index)
+		}
+	}
+	return index
+}
+
 // votesFrom returns the entry from which on the node of s votes, [session.NoVote] while it does not (R6). Every other
 // voter must have applied that entry.
 //

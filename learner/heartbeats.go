@@ -25,6 +25,8 @@ type heartbeats struct {
 	// full are the voters whose full disks have every node refuse what adds to the log, as the newest heartbeat of the
 	// present leader told; nil for none (O5).
 	full atomic.Pointer[[]session.Node]
+	// elsewhere is the highest index that another voter has applied, as far as leaders have told.
+	elsewhere atomic.Uint64
 
 	mu sync.Mutex
 	// attachment is the highest attachment that the present leader has applied; 0 without a leader (M3). guarded by mu
@@ -59,6 +61,7 @@ func (h *heartbeats) hear(term uint64, beat *session.Heartbeat) bool {
 	h.votesFrom = beat.VotesFrom
 	h.aside.Store(&beat.Aside)
 	h.full.Store(&beat.FullDisks)
+	h.elsewhere.Store(max(h.elsewhere.Load(), beat.AppliedElsewhere))
 	h.target.note(reached{h.attachment, beat.Compare}, now, h.interval())
 	h.committed.heard(beat.Committed, now.Sub(h.base))
 	if beat.Good == 0 || term < h.term || term == h.term && beat.Good <= h.round {

@@ -349,6 +349,10 @@ type Stats struct {
 // (O5); none without a leader. They must not be changed. It takes no lock.
 func (s *Server) FullDisks() []session.Node { return s.beats.fullDisks() }
 
+// AppliedElsewhere returns the highest index that another voter has applied, as far as leaders have told. It takes no
+// lock.
+func (s *Server) AppliedElsewhere() uint64 { return s.beats.elsewhere.Load() }
+
 // LocalUsage returns how much the local sessions take of what the capacity bounds.
 func (s *Server) LocalUsage() session.Usage { return s.local.used() }
 

@@ -216,8 +216,8 @@ func TestABadWriteStaysOutOfTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := session.ForwardedWrite{Command: heavy, Weight: 1, Session: 5, Number: 1}
-	if err := checkWrite(&w); err != nil || w.Weight < 10_000 {
-		t.Errorf("a DeleteTree weighs %d, %v, want 10,000 or more (U2)", w.Weight, err)
+	if err := checkWrite(&w); err != nil || w.Weight < tree.DeleteTreeWeight {
+		t.Errorf("a DeleteTree weighs %d, %v, want %d or more (U2)", w.Weight, err, tree.DeleteTreeWeight)
 	}
 	bubble.Test(t, func(t *testing.T) {
 		c, leads, writes := forwardingCluster(t)

@@ -38,8 +38,9 @@ func (n *namespace) kept(id session.ID) time.Duration { return n.view.Tree().Kep
 func (n *namespace) reap(clock time.Duration) (due *session.TreeCommand, later bool) {
 	now := n.view.Tree()
 	all := now.Root.Due(clock, tree.MaxReap)
-	size := 0
+	size, weight := 0, 0
 	for i, one := range all {
+		weight += tree.RemovalWeight(one.Path)
 		if size += len(one.Path); size > tree.MaxRequest {
 			all = all[:i] // the rest is due again
 			break
@@ -53,13 +54,13 @@ func (n *namespace) reap(clock time.Duration) (due *session.TreeCommand, later b
 	if err != nil {
 		panic("node: what is due cannot be removed: " + err.Error()) // the tree has only valid paths
 	}
-	return &session.TreeCommand{Encoded: encoded, Weight: len(all)}, true
+	return &session.TreeCommand{Encoded: encoded, Weight: weight}, true
 }
 
 // weight returns how much work the end of a session makes in the tree (U2).
 func (n *namespace) weight(id session.ID) int {
 	now := n.view.Tree()
-	weight := now.Root.CountOwned(uint64(id), tree.MostEphemerals)
+	weight := now.Root.OwnedWeight(uint64(id))
 	if will, ok := now.Writers.Will(uint64(id)); ok {
 		kept, err := form.ParseWill(will.Data)
 		if err != nil {

@@ -77,6 +77,7 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	}
 	supervisor := &supervisor{
 		n.options.Logger, n.options.pulse, n.watchdog, n.consensus, n.roles.terms.handover, n.dir, n.health,
+		n.server.AppliedElsewhere,
 	}
 	rooms := []fullness{
 		{of: "cluster", read: n.view.Usage}, {of: "node's local sessions", read: n.server.LocalUsage},

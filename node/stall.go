@@ -37,6 +37,8 @@ type supervisor struct {
 	handover  *handover
 	dir       *dir
 	health    *health
+	// elsewhere returns the highest index that another voter has applied, as far as is known.
+	elsewhere func() uint64
 }
 
 // watch has the watchdog look at each period, and obeys, until ctx ends.
@@ -53,6 +55,7 @@ func (s *supervisor) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		s.watchdog.AppliedElsewhere(s.elsewhere())
 		found := s.watchdog.Look()
 		s.obey(found)
 		if found.Paused > 0 {
@@ -139,7 +142,7 @@ var _ raft.ConfigurationStore = (*watchedFSM)(nil)
 
 // Apply applies an entry.
 func (w *watchedFSM) Apply(l *raft.Log) any {
-	number := w.dog.Begin(watchdog.OnApply, "applying a log entry")
+	number := w.dog.BeginApply(l.Index)
 	defer w.dog.End(number)
 	began := time.Now()
 	w.timings.landed.add(l.Index, began)

@@ -51,6 +51,40 @@ func TestAStateMachineThatHangs(t *testing.T) {
 	}
 }
 
+// An entry that takes all nodes long to apply makes none of them step out: the leader stays, and sessions that are touched
+// live on (U2 of the tree).
+func TestAnEntryThatIsHeavyEverywhere(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 0, nil)
+		c.add(3)
+		var heavy atomic.Bool
+		for _, n := range c.nodes {
+			n.hook = func(uint64, uint64, []session.Change) {
+				if heavy.Load() {
+					time.Sleep(10 * time.Second)
+				}
+			}
+			c.start(n)
+		}
+		defer c.stop()
+		leads := c.leader(within)
+		heavy.Store(true)
+		_, _ = c.open(leads, time.Second)
+		time.Sleep(5 * time.Second)
+		heavy.Store(false)
+		time.Sleep(6 * time.Second)
+		if next := c.leader(time.Second); next != leads {
+			t.Errorf("%s leads after the entry, and %s did before", next.name, leads.name)
+		}
+		for _, n := range c.nodes {
+			if got := n.watchdog.Stats(); got.Stalled != [watchdog.Reasons]uint64{} {
+				t.Errorf("%s: %+v, want that it never stepped out", n.name, got)
+			}
+		}
+		c.mustOpen(leads, time.Second)
+	})
+}
+
 // A process that did not run for longer than the limit hands leadership over, and stays a member.
 func TestAProcessThatDidNotRun(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

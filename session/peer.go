@@ -46,6 +46,9 @@ type Heartbeat struct {
 	Compared Comparison
 	// Committed is an index that was committed when the leader sent the heartbeat (G6).
 	Committed uint64
+	// AppliedElsewhere is the highest index that a voter other than the node that gets the heartbeat has said it has
+	// applied.
+	AppliedElsewhere uint64
 	// Aside are the members to which no client is sent.
 	Aside Aside
 	// FullDisks are the voters whose full disks have every node refuse opens and writes of the tree, by node (O5).

@@ -37,35 +37,6 @@ func (x Transaction) Check() error {
 	return nil
 }
 
-// CheckParents returns a [FieldError] unless the transaction makes at most [MaxParents] entries above those that it
-// creates, if none of them exists. It is for those who take transactions from clients: what is in the log is
-// carried out.
-func (x Transaction) CheckParents() error {
-	for _, ops := range [...][]Op{x.Then, x.Else} {
-		above := map[string]struct{}{}
-		for _, op := range ops {
-			if c, ok := op.(Create); ok && c.Parents {
-				addParents(above, c.Path)
-			}
-			if len(above) > MaxParents {
-				return wrong("transaction", "creates may make more than %d entries above those that they name: at most %d",
-					MaxParents, MaxParents)
-			}
-		}
-	}
-	return nil
-}
-
-// addParents adds the paths above one. Those above a known one are known.
-func addParents(known map[string]struct{}, path string) {
-	for path = Parent(path); path != "" && path != Root; path = Parent(path) {
-		if _, is := known[path]; is {
-			return
-		}
-		known[path] = struct{}{}
-	}
-}
-
 // CheckWill returns a [FieldError] unless the transaction may be a will (U3): at most [MaxWillOps] operations and
 // conditions, [MaxWill] bytes, and no ephemerals, because nobody would own them.
 func CheckWill(x Transaction) error {

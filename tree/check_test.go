@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,14 +129,19 @@ func TestWeight(t *testing.T) {
 		want int
 	}{
 		{tree.Transaction{}, 1},
-		{tree.Transaction{Then: []tree.Op{create}}, 1},
-		{tree.Transaction{Then: []tree.Op{create, create}, Else: []tree.Op{create}}, 2},
-		{tree.Transaction{If: make([]tree.Condition, 3), Else: []tree.Op{create}}, 4},
-		{tree.Transaction{Then: []tree.Op{tree.Create{Path: "/a/b/c", Parents: true}}}, 4},
-		{tree.Transaction{Then: []tree.Op{tree.DeleteTree{Path: "/a"}, tree.Delete{Path: "/b"}}}, 10_002},
-		{tree.Transaction{Then: []tree.Op{tree.Create{Path: "/zookeeper/quota/a/zookeeper_limits"}}}, 100_001},
-		{tree.Transaction{Else: []tree.Op{tree.Set{Path: "/zookeeper/quota/zookeeper_limits"}}}, 100_001},
-		{tree.Transaction{Then: []tree.Op{tree.Set{Path: "/zookeeper"}}}, 1},
+		{tree.Transaction{Then: []tree.Op{create}}, 5},
+		{tree.Transaction{Then: []tree.Op{create, create}, Else: []tree.Op{create}}, 10},
+		{tree.Transaction{If: make([]tree.Condition, 3), Else: []tree.Op{create}}, 11},
+		{tree.Transaction{Then: []tree.Op{tree.Check{Path: "/a"}}}, 2},
+		{tree.Transaction{Then: []tree.Op{tree.Create{Path: "/a/b/c", Parents: true}}}, 15},
+		{tree.Transaction{Then: []tree.Op{tree.Create{Path: "/a/b/c", Parents: true}, tree.Create{Path: "/a/b/d", Parents: true}}}, 20},
+		{tree.Transaction{Then: []tree.Op{tree.Set{Path: "/a", Data: make([]byte, 5120)}}}, 15},
+		{tree.Transaction{Then: []tree.Op{tree.Set{Path: "/" + strings.Repeat("a", 127)}}}, 7},
+		{tree.Transaction{Then: []tree.Op{tree.Set{Path: strings.Repeat("/a", 32)}}}, 8},
+		{tree.Transaction{Then: []tree.Op{tree.DeleteTree{Path: "/a"}, tree.DeleteTree{Path: "/b"}}}, 15_010},
+		{tree.Transaction{Then: []tree.Op{tree.Create{Path: "/zookeeper/quota/a/zookeeper_limits"}}}, 40_005},
+		{tree.Transaction{Else: []tree.Op{tree.Set{Path: "/zookeeper/quota/zookeeper_limits"}}}, 40_005},
+		{tree.Transaction{Then: []tree.Op{tree.Set{Path: "/zookeeper"}}}, 5},
 	} {
 		if got := tree.Weight(c.x); got != c.want {
 			t.Errorf("%+v weighs %d, want %d", c.x, got, c.want)
@@ -155,7 +161,7 @@ func TestLimits(t *testing.T) {
 	for _, n := range []int{-1, 0, tree.MostEphemerals + 1} {
 		l := least
 		l.Ephemerals = n
-		refusesField(t, l.Check(), "max_ephemerals", "1 to 500000")
+		refusesField(t, l.Check(), "max_ephemerals", "1 to 40000")
 	}
 	for _, n := range []int{-1, 0, tree.MostChildren + 1} {
 		l := least
@@ -244,33 +250,32 @@ func deepCreates(n int) (ops []tree.Op) {
 	return ops
 }
 
-// TestBoundOfParents: a transaction within all other bounds makes no half a million entries, which every node would
-// apply for longer than it may stall (U2). Creates that share their parents, and those that make none, count nothing.
-func TestBoundOfParents(t *testing.T) {
-	const each = tree.MaxDepth - 1
-	within := deepCreates(tree.MaxParents / each)
-	shared := make([]tree.Op, 0, tree.MaxOps)
-	for range tree.MaxOps {
-		deep := strings.Repeat("/a", 40)
+// TestBoundOfWeight: a transaction within all other bounds makes no half a million entries, which every node would apply
+// for seconds (U2). Creates that share their parents, and those that make none, weigh little.
+func TestBoundOfWeight(t *testing.T) {
+	shared := make([]tree.Op, 0, 9_000)
+	for range cap(shared) {
+		deep := strings.Repeat("/a", 10)
 		shared = append(shared, tree.Create{Path: deep + "/", Sequential: true, Kind: tree.Persistent, Parents: true})
 	}
-	bare := deepCreates(1 + tree.MaxParents/each)
+	bare := deepCreates(1000)
 	for i, op := range bare {
 		bare[i] = tree.Create{Path: op.Target(), Kind: tree.Persistent}
 	}
 	for name, x := range map[string]tree.Transaction{
-		"at the bound": {Then: within, Else: within}, "shared": {Then: shared}, "without parents": {Then: bare},
-		"at the root": {Then: []tree.Op{tree.Create{Path: "/", Sequential: true, Kind: tree.Persistent, Parents: true}}},
+		"parents": {Then: deepCreates(12), Else: deepCreates(12)}, "shared": {Then: shared}, "without parents": {Then: bare},
+		"at the root":    {Then: []tree.Op{tree.Create{Path: "/", Sequential: true, Kind: tree.Persistent, Parents: true}}},
+		"all operations": {Then: slices.Repeat([]tree.Op{tree.Delete{Path: "/a/b/c"}}, tree.MaxOps)},
 	} {
-		if err := x.CheckParents(); err != nil {
+		if err := x.CheckWeight(tree.MaxWeight); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	above := deepCreates(1 + tree.MaxParents/each)
+	above := deepCreates(20)
 	for _, x := range []tree.Transaction{{Then: above}, {Else: above}} {
 		if err := x.Check(); err != nil {
 			t.Fatal(err)
 		}
-		refusesField(t, x.CheckParents(), "transaction", "at most 100000")
+		refusesField(t, x.CheckWeight(tree.MaxWeight), "transaction", fmt.Sprintf("weighs %d: at most 50000", tree.Weight(x)))
 	}
 }

@@ -8,19 +8,11 @@ const (
 	MaxRequest = 1<<20 - 1
 	// MaxOps is the number of operations and conditions of a transaction, at most.
 	MaxOps = 10_000
-	// MaxDeleteTree is the number of entries that one [DeleteTree] removes, at most.
-	MaxDeleteTree = 10_000
 	// MaxLinger is the longest lock-delay (F2).
 	MaxLinger = time.Minute
 	// MinTTL is the shortest TTL, MaxTTL the longest: what fits into the 40 bits that ZooKeeper has for it.
 	MinTTL = time.Millisecond
 	MaxTTL = (1<<40 - 1) * time.Millisecond
-	// MaxRemoved is the number of entries that all [DeleteTree] of one transaction remove together, at most. Without it a
-	// transaction of a thousand such operations would keep every node from applying for longer than a node may stall.
-	MaxRemoved = 100_000
-	// MaxParents is the number of entries above those that the creates of a transaction name, and that the creates may
-	// make too ([Create.Parents]), at most. Without it a transaction of 1 MiB would make half a million.
-	MaxParents = 100_000
 	// ContainerIdle is how long a container lasts after its last child has gone, NewContainerIdle how long one lasts
 	// that never had a child (D5).
 	ContainerIdle    = time.Minute
@@ -32,9 +24,8 @@ const (
 
 // Bounds of what the log may set: a later release may have other limits than this one.
 const (
-	// MostEphemerals bounds [Limits.Ephemerals]: the removal of so many takes about 2 s (U2), and a node that applies an
-	// entry for 3 s leaves Raft.
-	MostEphemerals = 500_000
+	// MostEphemerals bounds [Limits.Ephemerals]: the removal of so many weighs [MaxOwnedWeight] (U2).
+	MostEphemerals = MaxOwnedWeight / removalWeight
 	// MostChildren bounds [Limits.Children]: ZooKeeper's clients read the number as a signed one of 32 bits.
 	MostChildren = 1<<31 - 1
 )
@@ -51,10 +42,9 @@ type Limits struct {
 	OpenQuotas bool
 }
 
-// DefaultLimits returns the bounds of this release. The ephemerals of one session are removed by one log entry, which
-// takes about 0.4 s for so many. A parent with so many children comes of a program's mistake: ZooKeeper's clients could
-// not list a tenth of them.
-func DefaultLimits() Limits { return Limits{Ephemerals: 100_000, Children: 10_000_000} }
+// DefaultLimits returns the bounds of this release. A parent with so many
+// children comes of a program's mistake: ZooKeeper's clients could not list a tenth of them.
+func DefaultLimits() Limits { return Limits{Ephemerals: MostEphemerals, Children: 10_000_000} }
 
 // Check returns a [FieldError] unless every field is within its bounds.
 func (l Limits) Check() error {

@@ -25,7 +25,7 @@ const NoQuota = -1
 
 // MaxQuotaWalk is the number of entries that one transaction counts for new quotas, at most. A quota for a larger
 // subtree is refused, but for that of the root, whose count is always at hand.
-const MaxQuotaWalk = 1_000_000
+const MaxQuotaWalk = 100_000
 
 // Quota is what the subtree of an entry may hold, with the entry itself. [NoQuota] is no limit. Count and Bytes only
 // tell, as in ZooKeeper; the state refuses what would pass a hard limit. Bytes are those of data alone.

@@ -73,7 +73,7 @@ func (s *script) refusal(o tree.Outcome) (at int, code jute.Code) {
 
 // transact makes a request of a transaction.
 func (c *conn) transact(r *request, x tree.Transaction, reply func(stamp int64, o tree.Outcome) *jute.Encoder) {
-	if x.Check() != nil {
+	if x.Check() != nil || x.CheckWeight(tree.MaxWeight) != nil {
 		c.refuse(r, jute.BadArguments)
 		return
 	}

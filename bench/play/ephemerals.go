@@ -40,7 +40,7 @@ func ephemerals(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	n := s.scaled(100_000)
+	n := s.scaled(40_000)
 	if _, err = flood(ctx, n, flight/writersEach, func(i int, done func(error)) {
 		owners[0].create(entry("owned", i), tree.Ephemeral, done)
 	}); err != nil {

@@ -13,7 +13,7 @@ type reason int
 const (
 	// OnDisk is a write to Raft's log or to its votes.
 	OnDisk reason = iota
-	// OnApply is the state machine's applying of an entry.
+	// OnApply is the state machine's applying of an entry that another voter has applied.
 	OnApply
 	// OnDirectory is a data directory that was removed, moved or replaced. It is no operation, and lasts until the
 	// directory is back.
@@ -32,6 +32,8 @@ type operation struct {
 	number uint64
 	Reason reason
 	Doing  string
+	// index is that of the entry, of an operation of OnApply.
+	index uint64
 	// began is when the operation began. late is the lateness of looks until then.
 	began time.Duration
 	late  lateness
@@ -86,6 +88,8 @@ type Watchdog struct {
 	// guarded by mu
 	stalled [Reasons]uint64
 	pauses  uint64
+	// elsewhere is the highest index that another voter has applied, as far as is known. guarded by mu
+	elsewhere uint64
 	// gone says why the node has stepped out for good, nil while it has not. guarded by mu
 	gone error
 }
@@ -114,12 +118,22 @@ func (w *Watchdog) lasted(o operation, moment time.Duration, late lateness) time
 
 // Begin notes that an operation begins now, and returns its number for End.
 func (w *Watchdog) Begin(r reason, doing string) uint64 {
+	return w.begin(operation{Reason: r, Doing: doing})
+}
+
+// BeginApply notes that the applying of the entry at an index begins now, and returns its number for End.
+func (w *Watchdog) BeginApply(index uint64) uint64 {
+	return w.begin(operation{Reason: OnApply, Doing: "applying a log entry", index: index})
+}
+
+func (w *Watchdog) begin(o operation) uint64 {
 	moment := w.moment()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.number++
-	late := w.late.plus(w.overdue(moment), w.Limit) // a look that is late now counts, though it has not come yet
-	w.under = append(w.under, operation{w.number, r, doing, moment, late})
+	o.number, o.began = w.number, moment
+	o.late = w.late.plus(w.overdue(moment), w.Limit) // a look that is late now counts, though it has not come yet
+	w.under = append(w.under, o)
 	return w.number
 }
 
@@ -147,6 +161,14 @@ func (w *Watchdog) Directory(wrong error) {
 		w.number++
 		w.lost = operation{number: w.number, Reason: OnDirectory, Doing: wrong.Error(), began: moment, late: w.late}
 	}
+}
+
+// AppliedElsewhere notes the highest index that another voter has applied. An entry that no other voter has applied is
+// heavy, or every node has the same trouble with it: if this node stepped out, no other could take its place.
+func (w *Watchdog) AppliedElsewhere(index uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.elsewhere = max(w.elsewhere, index)
 }
 
 // Start notes that looks come each period from now on.
@@ -210,7 +232,7 @@ func (w *Watchdog) stalling(r reason) operation {
 	}
 	for _, o := range w.under {
 		if o.Reason == r {
-			if w.lasted(o, w.looked, w.late) > w.Limit {
+			if w.lasted(o, w.looked, w.late) > w.Limit && o.index <= w.elsewhere {
 				return o
 			}
 			break

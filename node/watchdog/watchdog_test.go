@@ -63,6 +63,25 @@ func TestAStallBeginsAndEnds(t *testing.T) {
 }
 
 // Each operation is measured by itself, and reasons do not hide each other.
+// An entry that is heavy on every node makes no node step out: none could take its place. A node steps out once another
+// voter has applied the entry that it has not.
+func TestAnEntryThatNobodyHasApplied(t *testing.T) {
+	c := newDogClock(dogLimit)
+	c.AppliedElsewhere(6)
+	apply := c.BeginApply(7)
+	if f := c.looks(5 * dogLimit); len(f.Began) != 0 || c.Check() != nil {
+		t.Errorf("an entry that no other voter has applied is a stall: %+v", f)
+	}
+	c.AppliedElsewhere(7)
+	if f := c.looks(c.Period); len(f.Began) != 1 || f.Began[0].Reason != OnApply {
+		t.Errorf("found %+v, want the entry that another voter has applied", f)
+	}
+	c.End(apply)
+	if f := c.looks(c.Period); len(f.Ended) != 1 || c.Check() != nil {
+		t.Errorf("at the end found %+v, check: %v", f, c.Check())
+	}
+}
+
 func TestStallsSideBySide(t *testing.T) {
 	c := newDogClock(dogLimit)
 	for range 20 {
@@ -72,7 +91,8 @@ func TestStallsSideBySide(t *testing.T) {
 		}
 		c.End(write)
 	}
-	apply := c.Begin(OnApply, "applying")
+	apply := c.BeginApply(7)
+	c.AppliedElsewhere(8)
 	c.looks(dogLimit / 2)
 	first := c.Begin(OnDisk, "writing")
 	second := c.Begin(OnDisk, "cutting")

@@ -267,18 +267,19 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 		}}}, nil
 	case m.Heartbeat != nil:
 		h := &peerv1.Heartbeat{
-			Round:      m.Heartbeat.Round,
-			Good:       m.Heartbeat.Good,
-			Confirmed:  m.Heartbeat.Confirmed,
-			Attachment: m.Heartbeat.Attachment,
-			VotesFrom:  m.Heartbeat.VotesFrom,
-			Compare:    m.Heartbeat.Compare,
-			Compared:   comparisonProto(m.Heartbeat.Compared),
-			Committed:  m.Heartbeat.Committed,
-			Interval:   durationpb.New(m.Heartbeat.Interval),
-			Unheard:    nodesProto(m.Heartbeat.Aside.Unheard),
-			Draining:   nodesProto(m.Heartbeat.Aside.Draining),
-			FullDisks:  nodesProto(m.Heartbeat.FullDisks),
+			Round:            m.Heartbeat.Round,
+			Good:             m.Heartbeat.Good,
+			Confirmed:        m.Heartbeat.Confirmed,
+			Attachment:       m.Heartbeat.Attachment,
+			VotesFrom:        m.Heartbeat.VotesFrom,
+			Compare:          m.Heartbeat.Compare,
+			Compared:         comparisonProto(m.Heartbeat.Compared),
+			Committed:        m.Heartbeat.Committed,
+			AppliedElsewhere: m.Heartbeat.AppliedElsewhere,
+			Interval:         durationpb.New(m.Heartbeat.Interval),
+			Unheard:          nodesProto(m.Heartbeat.Aside.Unheard),
+			Draining:         nodesProto(m.Heartbeat.Aside.Draining),
+			FullDisks:        nodesProto(m.Heartbeat.FullDisks),
 		}
 		for _, id := range m.Heartbeat.NotTaken {
 			h.NotTaken = append(h.NotTaken, uint64(id))
@@ -321,19 +322,20 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 		}
 		compared, err := comparisonFrom(h.GetCompared())
 		return session.LeaderMessage{Heartbeat: &session.Heartbeat{
-			Interval:   interval,
-			Round:      h.GetRound(),
-			Good:       h.GetGood(),
-			Confirmed:  h.GetConfirmed(),
-			NotTaken:   notTaken,
-			Attachment: h.GetAttachment(),
-			VotesFrom:  h.GetVotesFrom(),
-			Compare:    h.GetCompare(),
-			Compared:   compared,
-			Committed:  h.GetCommitted(),
-			Aside:      aside,
-			FullDisks:  full,
-			Traced:     tracedFrom(h.GetTraced()),
+			Interval:         interval,
+			Round:            h.GetRound(),
+			Good:             h.GetGood(),
+			Confirmed:        h.GetConfirmed(),
+			NotTaken:         notTaken,
+			Attachment:       h.GetAttachment(),
+			VotesFrom:        h.GetVotesFrom(),
+			Compare:          h.GetCompare(),
+			Compared:         compared,
+			Committed:        h.GetCommitted(),
+			AppliedElsewhere: h.GetAppliedElsewhere(),
+			Aside:            aside,
+			FullDisks:        full,
+			Traced:           tracedFrom(h.GetTraced()),
 		}}, err
 	case *peerv1.LeaderMessage_Replies:
 		all, err := repliesFrom(m.Replies)

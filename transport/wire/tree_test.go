@@ -210,7 +210,7 @@ func TestTreeFieldsOutOfRange(t *testing.T) {
 		{"transaction.then", create(func(p *holdfastv1.Create) { p.Data = make([]byte, tree.MaxRequest) })},
 		{"transaction.then", func(p *holdfastv1.Write) { // within all other bounds, and half a million entries (U2)
 			p.Transaction.Then = nil
-			for i := range tree.MaxParents / 200 {
+			for i := range tree.MaxWeight / 1000 {
 				path := fmt.Sprintf("/%d%s", i, strings.Repeat("/a", 220))
 				p.Transaction.Then = append(p.Transaction.Then, OpProto(tree.Create{
 					Path: path, Kind: tree.Persistent, Parents: true,

@@ -169,7 +169,7 @@ func transactionFrom(p *holdfastv1.Transaction, principals []tree.Principal) (x 
 		return tree.Transaction{}, err
 	}
 	if err = x.Check(); err == nil {
-		err = x.CheckParents()
+		err = x.CheckWeight(tree.MaxWeight)
 	}
 	return x, total(err)
 }

@@ -106,7 +106,11 @@ func WillFrom(p *holdfastv1.Will, principals []tree.Principal) (*tree.Will, erro
 	if err != nil {
 		return nil, Within("will", err)
 	}
-	if err := tree.CheckWill(x); err != nil {
+	err = tree.CheckWill(x)
+	if err == nil {
+		err = x.CheckWeight(tree.MaxWillWeight)
+	}
+	if err != nil {
 		return nil, &session.FieldError{Field: "will.transaction", Limit: "must be valid: " + err.Error()}
 	}
 	return &tree.Will{Transaction: x, OnClose: p.GetOnClose()}, nil

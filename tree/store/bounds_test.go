@@ -23,14 +23,15 @@ func refuses(t *testing.T, built *store.Tree, at store.At, says string, ops ...t
 }
 
 // TestBoundOfRemovals: the deletions of subtrees in one transaction have a bound together, so that no transaction keeps
-// a node from applying for long (U2).
+// a node from applying for long (U2). Entries with long paths count for more.
 func TestBoundOfRemovals(t *testing.T) {
+	const half = tree.MaxDeleteTree / 2
 	built, at := build(t)
 	var deletes []tree.Op
-	for i := range 11 {
+	for i := range 3 {
 		parent := fmt.Sprintf("/%d", i)
 		creates := []tree.Op{tree.Create{Path: parent, Kind: tree.Persistent}}
-		for range tree.MaxDeleteTree - 1 {
+		for range half - 1 {
 			creates = append(creates, tree.Create{Path: parent + "/", Sequential: true, Kind: tree.Persistent})
 		}
 		if o, _ := built.Do(at, tree.Transaction{Then: creates}); o.Refused != nil {
@@ -38,19 +39,51 @@ func TestBoundOfRemovals(t *testing.T) {
 		}
 		deletes = append(deletes, tree.DeleteTree{Path: parent})
 	}
-	refuses(t, built, at, "LIMIT: a transaction deletes at most 100000 entries", deletes...)
-	if o, _ := built.Do(at, tree.Transaction{Then: deletes[:10]}); o.Refused != nil {
+	refuses(t, built, at, "LIMIT: a transaction deletes at most 7500 entries", deletes...)
+	if o, _ := built.Do(at, tree.Transaction{Then: deletes[:2]}); o.Refused != nil {
 		t.Error(o.Refused)
 	}
-	if o, _ := built.Do(at, tree.Transaction{Then: deletes[10:]}); o.Refused != nil || built.Len() != 3 {
+	if o, _ := built.Do(at, tree.Transaction{Then: deletes[2:]}); o.Refused != nil || built.Len() != 3 {
 		t.Errorf("%v, %d entries left", o.Refused, built.Len())
+	}
+	long := "/" + strings.Repeat("a", 2000)
+	creates := []tree.Op{tree.Create{Path: long, Kind: tree.Persistent}}
+	for range half / 2 {
+		creates = append(creates, tree.Create{Path: long + "/", Sequential: true, Kind: tree.Persistent})
+	}
+	if o, _ := built.Do(at, tree.Transaction{Then: creates}); o.Refused != nil {
+		t.Fatal(o.Refused)
+	}
+	refuses(t, built, at, "LIMIT: a transaction deletes at most 7500 entries", tree.DeleteTree{Path: long})
+}
+
+// TestBoundOfEphemerals: the weight of the ephemerals of a session is bounded, however long their paths are (U2).
+func TestBoundOfEphemerals(t *testing.T) {
+	for path, most := range map[string]int{"/a": tree.MostEphemerals, "/" + strings.Repeat("a", 2036): 160_000 / 35} {
+		built, at := build(t)
+		for i := range most {
+			op := tree.Create{Path: fmt.Sprintf("%s%05d", path, i), Kind: tree.Ephemeral}
+			if o, _ := built.Do(at, tree.Transaction{Then: []tree.Op{op}}); o.Refused != nil {
+				t.Fatalf("ephemeral %d: %v", i, o.Refused)
+			}
+		}
+		refuses(t, built, at, "LIMIT: ", tree.Create{Path: path + "-one-more", Kind: tree.Ephemeral})
+		if weight := built.OwnedWeight(at.Session); weight > tree.MaxOwnedWeight || weight < tree.MaxOwnedWeight-35 {
+			t.Errorf("ephemerals weigh %d, want nearly %d", weight, tree.MaxOwnedWeight)
+		}
+		if weight := built.Freeze().OwnedWeight(at.Session); weight != built.OwnedWeight(at.Session) {
+			t.Errorf("readers count %d, the writer %d", weight, built.OwnedWeight(at.Session))
+		}
+		if ended, _ := built.CloseSession(at, at.Session, nil); ended.Removed != most || built.OwnedWeight(at.Session) != 0 {
+			t.Errorf("%d ephemerals went, and %d of weight are left", ended.Removed, built.OwnedWeight(at.Session))
+		}
 	}
 }
 
 // TestBoundOfWalks: the quotas that a transaction defines count a bounded number of entries together. To delete and
 // make a quota again counts nothing, nor does the root's.
 func TestBoundOfWalks(t *testing.T) {
-	const children, levels = 5_000, 210
+	const children, levels = 700, 210
 	built, at := build(t)
 	deep := strings.Repeat("/a", levels)
 	creates := []tree.Op{tree.Create{Path: deep, Kind: tree.Persistent, Parents: true}}
@@ -66,7 +99,7 @@ func TestBoundOfWalks(t *testing.T) {
 			Path: tree.QuotaPath + deep[:2*depth] + "/" + tree.QuotaLimitsName, Kind: tree.Persistent, Parents: true,
 		})
 	}
-	refuses(t, built, at, "LIMIT: new quotas of a transaction count at most 1000000 entries", quotas...)
+	refuses(t, built, at, "LIMIT: new quotas of a transaction count at most 100000 entries", quotas...)
 	half := quotas[:levels/2]
 	if o, _ := built.Do(at, tree.Transaction{Then: half}); o.Refused != nil {
 		t.Fatal(o.Refused)

@@ -191,8 +191,8 @@ func (m *model) end(t *rapid.T) {
 	removed := m.want.end(at, at.Session, expired)
 	if !rapid.Bool().Draw(t, "will") {
 		ended, changes := end(at, at.Session, nil)
-		if ended.Removed != len(removed) || ended.Will != nil || m.has.Ephemerals(at.Session) != 0 {
-			t.Fatalf("%+v, want %d removed; %d left", ended, len(removed), m.has.Ephemerals(at.Session))
+		if ended.Removed != len(removed) || ended.Will != nil || m.has.OwnedWeight(at.Session) != 0 {
+			t.Fatalf("%+v, want %d removed; %d left", ended, len(removed), m.has.OwnedWeight(at.Session))
 		}
 		told(t, changes, removed, at)
 		return
@@ -200,8 +200,8 @@ func (m *model) end(t *rapid.T) {
 	will := store.Will{Principals: drawPrincipals(t), Transaction: drawTransaction(t)}
 	code, where, deeds := m.want.do(store.At{Stamp: at.Stamp, L: at.L, Principals: will.Principals}, will.Transaction)
 	ended, changes := end(at, at.Session, &will)
-	if ended.Removed != len(removed) || m.has.Ephemerals(at.Session) != 0 {
-		t.Fatalf("%+v, want %d removed; %d left", ended, len(removed), m.has.Ephemerals(at.Session))
+	if ended.Removed != len(removed) || m.has.OwnedWeight(at.Session) != 0 {
+		t.Fatalf("%+v, want %d removed; %d left", ended, len(removed), m.has.OwnedWeight(at.Session))
 	}
 	sameOutcome(t, will.Transaction, *ended.Will, code, where)
 	told(t, changes, append(removed, deeds...), at)

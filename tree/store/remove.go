@@ -32,14 +32,13 @@ func (t *Tree) removeTree(at At, d tree.DeleteTree) (tree.OpOutcome, *tree.Refus
 		return tree.OpOutcome{}, refused
 	}
 	paths := append([]string{d.Path}, t.below(d.Path, tree.MaxDeleteTree)...)
-	if len(paths) > tree.MaxDeleteTree {
-		return tree.OpOutcome{}, &tree.RefusedError{
-			Code: tree.OverLimit, Detail: fmt.Sprintf("has more than %d entries", tree.MaxDeleteTree),
-		}
+	for _, path := range paths {
+		t.removed += tree.DeletionWeight(path)
 	}
-	if t.removed += len(paths); t.removed > tree.MaxRemoved {
+	if len(paths) > tree.MaxDeleteTree || t.removed > tree.DeleteTreeWeight {
 		return tree.OpOutcome{}, &tree.RefusedError{
-			Code: tree.OverLimit, Detail: fmt.Sprintf("a transaction deletes at most %d entries this way", tree.MaxRemoved),
+			Code: tree.OverLimit, Detail: fmt.Sprintf("a transaction deletes at most %d entries this way, and fewer "+
+				"with paths of 64 bytes or more; delete parts first", tree.MaxDeleteTree),
 		}
 	}
 	for _, path := range slices.Backward(paths) {
@@ -112,8 +111,8 @@ func (t *Tree) bereave(at At, path string, n uint32) {
 	})
 }
 
-// Ephemerals returns how many entries a session owns.
-func (t *Tree) Ephemerals(owner uint64) int { return t.ephemerals[owner] }
+// OwnedWeight returns the weight of the removal of all that a session owns (U2).
+func (t *Tree) OwnedWeight(owner uint64) int { return t.ephemerals[owner].weight }
 
 // ownedBy calls f for the keys of a session's entries, in their order, until f returns false.
 func (r *Root) ownedBy(owner uint64, f func(key string) bool) {

@@ -24,10 +24,10 @@ type Tree struct {
 	lists  lists
 	// rootList is the root's access list.
 	rootList *interned
-	// above are the lists in force for entries that others lie below.
-	above inherited
-	// ephemerals counts the entries that a session owns.
-	ephemerals map[uint64]int
+	// listed has the entries with a list of their own.
+	listed listed
+	// ephemerals are those of each session that owns some.
+	ephemerals map[uint64]ephemerals
 	// limits are those of the cluster.
 	limits tree.Limits
 	tally  tally
@@ -35,7 +35,7 @@ type Tree struct {
 	// undo has what the transaction under way replaced, in its order. changes are what watches see of it.
 	undo    []replaced
 	changes []tree.Change
-	// removed counts the entries that [tree.DeleteTree] has removed in the transaction.
+	// removed is the weight of the entries that each [tree.DeleteTree] of the transaction has removed.
 	removed int
 	scratch []byte
 }
@@ -94,8 +94,8 @@ func empty(digest Digest, limits tree.Limits) *Tree {
 			dueSoon: new(btree.Map[string, struct{}]),
 			quotas:  noQuotas(),
 		},
-		digest: digest, limits: limits, lists: lists{}, above: inherited{},
-		ephemerals: map[uint64]int{},
+		digest: digest, limits: limits, lists: lists{}, listed: listed{},
+		ephemerals: map[uint64]ephemerals{},
 	}
 }
 
@@ -153,7 +153,7 @@ func (t *Tree) count(key string, old, now *entry) {
 			t.rootList = now.acl
 		}
 	}
-	t.above.changed(pathOf(key), old, now)
+	t.listed.changed(pathOf(key), old, now)
 	t.tally.account(pathOf(key), old, now)
 }
 
@@ -161,7 +161,7 @@ func (t *Tree) count(key string, old, now *entry) {
 func (t *Tree) list(key string, e *entry) {
 	if e.owner != 0 {
 		t.owned.Set(numbered(e.owner, key), struct{}{})
-		t.ephemerals[e.owner]++
+		t.ephemerals[e.owner] = t.ephemerals[e.owner].plus(1, tree.RemovalWeight(pathOf(key)))
 	}
 	if e.ends() {
 		t.dueSoon.Set(numbered(uint64(e.dueMS), key), struct{}{})
@@ -172,7 +172,8 @@ func (t *Tree) list(key string, e *entry) {
 func (t *Tree) unlist(key string, e *entry) {
 	if e.owner != 0 {
 		t.owned.Delete(numbered(e.owner, key))
-		if t.ephemerals[e.owner]--; t.ephemerals[e.owner] == 0 {
+		left := t.ephemerals[e.owner].plus(-1, -tree.RemovalWeight(pathOf(key)))
+		if t.ephemerals[e.owner] = left; left.count == 0 {
 			delete(t.ephemerals, e.owner)
 		}
 	}

@@ -1,19 +1,19 @@
 package store
 
-import "strings"
+import "holdfast/tree"
 
-// CountOwned returns how many entries a session owns, most if there are more. It looks at each of them (U2).
-func (r *Root) CountOwned(owner uint64, most int) (n int) {
-	if r.owned.Len() == 0 {
-		return 0
-	}
-	prefix := numbered(owner, "")
-	r.owned.Ascend(prefix, func(key string, _ struct{}) bool {
-		if n == most || !strings.HasPrefix(key, prefix) {
-			return false
-		}
-		n++
+// OwnedWeight returns the weight of the removal of all that a session owns (U2). It looks at each entry.
+func (r *Root) OwnedWeight(owner uint64) (weight int) {
+	r.ownedBy(owner, func(key string) bool {
+		weight += tree.RemovalWeight(pathOf(key))
 		return true
 	})
-	return n
+	return weight
+}
+
+// ephemerals are those of a session: their number, and the weight of their removal.
+type ephemerals struct{ count, weight int }
+
+func (e ephemerals) plus(count, weight int) ephemerals {
+	return ephemerals{count: e.count + count, weight: e.weight + weight}
 }

@@ -1055,7 +1055,7 @@ func (x *Delete) GetVersion() int64 {
 	return 0
 }
 
-// DeleteTree removes an entry with all that is below it, at most 10,000 entries.
+// DeleteTree removes an entry with all that is below it, at most 7,500 entries.
 type DeleteTree struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`

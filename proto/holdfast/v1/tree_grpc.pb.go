@@ -64,7 +64,7 @@ type TreeServiceClient interface {
 	Create(ctx context.Context, in *CreateRequest, opts ...grpc.CallOption) (*CreateResponse, error)
 	// Delete removes an entry without children.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
-	// DeleteTree removes an entry with all that is below it: at most 10,000 entries, otherwise none (LIMIT).
+	// DeleteTree removes an entry with all that is below it: at most 7,500 entries, otherwise none (LIMIT).
 	DeleteTree(ctx context.Context, in *DeleteTreeRequest, opts ...grpc.CallOption) (*DeleteTreeResponse, error)
 	// Set replaces an entry's data.
 	Set(ctx context.Context, in *SetRequest, opts ...grpc.CallOption) (*SetResponse, error)
@@ -270,7 +270,7 @@ type TreeServiceServer interface {
 	Create(context.Context, *CreateRequest) (*CreateResponse, error)
 	// Delete removes an entry without children.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
-	// DeleteTree removes an entry with all that is below it: at most 10,000 entries, otherwise none (LIMIT).
+	// DeleteTree removes an entry with all that is below it: at most 7,500 entries, otherwise none (LIMIT).
 	DeleteTree(context.Context, *DeleteTreeRequest) (*DeleteTreeResponse, error)
 	// Set replaces an entry's data.
 	Set(context.Context, *SetRequest) (*SetResponse, error)

@@ -457,6 +457,8 @@ type Heartbeat struct {
 	Interval *durationpb.Duration `protobuf:"bytes,13,opt,name=interval,proto3" json:"interval,omitempty"`
 	// An index that was committed when the leader sent the heartbeat (G6).
 	Committed uint64 `protobuf:"varint,14,opt,name=committed,proto3" json:"committed,omitempty"`
+	// The highest index that a voter other than the node that gets this heartbeat has said it has applied.
+	AppliedElsewhere uint64 `protobuf:"varint,15,opt,name=applied_elsewhere,json=appliedElsewhere,proto3" json:"applied_elsewhere,omitempty"`
 	// Members that the leader has not heard lately, and members whose nodes are being drained: no client is sent to them.
 	Unheard  []uint32 `protobuf:"varint,20,rep,packed,name=unheard,proto3" json:"unheard,omitempty"`
 	Draining []uint32 `protobuf:"varint,21,rep,packed,name=draining,proto3" json:"draining,omitempty"`
@@ -565,6 +567,13 @@ func (x *Heartbeat) GetInterval() *durationpb.Duration {
 func (x *Heartbeat) GetCommitted() uint64 {
 	if x != nil {
 		return x.Committed
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetAppliedElsewhere() uint64 {
+	if x != nil {
+		return x.AppliedElsewhere
 	}
 	return 0
 }
@@ -2929,7 +2938,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\aWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\rR\x06leader\x12\x16\n" +
-	"\x06format\x18\x03 \x01(\rR\x06format\"\xdf\x03\n" +
+	"\x06format\x18\x03 \x01(\rR\x06format\"\x8c\x04\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
@@ -2944,7 +2953,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\acompare\x18\v \x01(\x04R\acompare\x128\n" +
 	"\bcompared\x18\f \x01(\v2\x1c.holdfast.peer.v1.ComparisonR\bcompared\x125\n" +
 	"\binterval\x18\r \x01(\v2\x19.google.protobuf.DurationR\binterval\x12\x1c\n" +
-	"\tcommitted\x18\x0e \x01(\x04R\tcommitted\x12\x18\n" +
+	"\tcommitted\x18\x0e \x01(\x04R\tcommitted\x12+\n" +
+	"\x11applied_elsewhere\x18\x0f \x01(\x04R\x10appliedElsewhere\x12\x18\n" +
 	"\aunheard\x18\x14 \x03(\rR\aunheard\x12\x1a\n" +
 	"\bdraining\x18\x15 \x03(\rR\bdraining\x12\x1d\n" +
 	"\n" +
