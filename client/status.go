@@ -45,8 +45,8 @@ type Status struct {
 	Version     string
 	// FeatureLevel is the feature level of the cluster (W8).
 	FeatureLevel uint32
-	// TreeEntries are the entries of the tree, TreeEphemerals the ephemeral ones among them. TreeBytes are those of their
-	// data and of the results and wills that are kept for sessions. Watches are those of the node's connections.
+	// TreeEntries are the entries of the tree, TreeEphemerals the ephemeral ones among them. TreeBytes are the
+	// memory that they take, which max_tree_bytes bounds. Watches are those of the node's connections.
 	TreeEntries, TreeEphemerals, TreeBytes, Watches uint64
 	// Drain is nil while the node is not being drained.
 	Drain *Drain

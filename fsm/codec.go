@@ -83,6 +83,7 @@ func treeCommandOf(of *logv1.Command) (session.Command, error) {
 func limitsProto(l tree.Limits) *logv1.TreeLimits {
 	return &logv1.TreeLimits{
 		MaxEphemerals: uint64(l.Ephemerals), MaxChildren: uint64(l.Children), OpenQuotas: l.OpenQuotas,
+		MaxBytes: uint64(l.Bytes), //nolint:gosec // positive
 	}
 }
 
@@ -95,7 +96,7 @@ func limitsFrom(m *logv1.TreeLimits) (tree.Limits, error) {
 	}
 	l := tree.Limits{
 		Ephemerals: int(min(m.GetMaxEphemerals(), math.MaxInt32)), Children: int(min(m.GetMaxChildren(), math.MaxInt32)),
-		OpenQuotas: m.GetOpenQuotas(),
+		OpenQuotas: m.GetOpenQuotas(), Bytes: int64(min(m.GetMaxBytes(), math.MaxInt64)),
 	}
 	return l, l.Check()
 }

@@ -118,7 +118,7 @@ func TestW8(t *testing.T) {
 	if got := r.Tree().Level; got != session.FeatureLevel {
 		t.Errorf("the cluster was founded at level %d, want %d", got, session.FeatureLevel)
 	}
-	founding.Limits = tree.Limits{Ephemerals: 1, Children: 10}
+	founding.Limits = tree.Limits{Ephemerals: 1, Children: 10, Bytes: tree.DefaultBytes}
 	if r.at(t, founding); r.Tree().Limits != founding.Limits {
 		t.Errorf("limits %+v, want %+v", r.Tree().Limits, founding.Limits)
 	}

@@ -105,7 +105,7 @@ func TestFullnessWarnsOnce(t *testing.T) {
 	var log bytes.Buffer
 	logger := hclog.New(&hclog.LoggerOptions{Output: &log, DisableTime: true})
 	var u session.Usage
-	f := fullness{of: "cluster", read: func() session.Usage { return u }}
+	f := roomForSessions("cluster", func() session.Usage { return u })
 	u.Capacity = session.Capacity{MaxSessions: 100, MaxBytes: 1000}
 	warnings := 0
 	for _, step := range []struct {
@@ -139,7 +139,8 @@ func TestFullnessWarnsOnce(t *testing.T) {
 		t.Errorf("the log says %s", log.String())
 	}
 	u = session.Usage{Sessions: 1 << 40}
-	(&fullness{read: func() session.Usage { return u }}).look(logger)
+	again := roomForSessions("", func() session.Usage { return u })
+	again.look(logger)
 	if got := strings.Count(log.String(), "little room is left"); got != warnings {
 		t.Error("warned without bounds")
 	}

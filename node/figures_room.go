@@ -13,9 +13,15 @@ func roomMetrics() []metric {
 	for _, by := range []struct {
 		source MemorySource
 		reason string
-	}{{MemoryFromSetting, "setting"}, {MemoryFromEnvironment, "environment"}, {MemoryFromGroup, "group"}} {
+	}{
+		{MemoryFromSetting, "setting"},
+		{MemoryFromEnvironment, "environment"},
+		{MemoryFromGroup, "group"},
+		{MemoryFromMachine, "machine"},
+	} {
 		all = append(all, gauge("memory_limit_bytes", "Limit of the Go runtime's memory, by what has set it: memory_limit "+
-			"(setting), GOMEMLIMIT (environment) or the control group; 0 where it has not.",
+			"(setting), GOMEMLIMIT (environment), the control group (group) or the machine's memory (machine); 0 where it "+
+			"has not.",
 			func(f *figures) float64 {
 				if m := f.node.ports.room.memory; m.From == by.source {
 					return float64(m.Limit)

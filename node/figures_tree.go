@@ -8,8 +8,13 @@ func treeMetrics() []metric {
 		gauge("tree_entries", "Entries of the tree.", func(f *figures) float64 { return float64(f.tree.Entries) }),
 		gauge("tree_ephemerals", "Ephemeral entries of the tree.",
 			func(f *figures) float64 { return float64(f.tree.Ephemerals) }),
-		gauge("tree_bytes", "Bytes of data of the tree, and of the results and wills that are kept for sessions.",
+		gauge("tree_bytes", "Memory that the entries of the tree take, with paths, data, access lists and indexes.",
 			func(f *figures) float64 { return float64(f.tree.Bytes) }).
+			when("above 80 % of tree_limit_bytes: the log has a warning; at the limit, what adds to the tree is refused"),
+		gauge("tree_limit_bytes", "Largest tree_bytes (max_tree_bytes of the newest leader).",
+			func(f *figures) float64 { return float64(f.tree.Limit) }),
+		gauge("tree_results_bytes", "Results and wills that are kept for sessions.",
+			func(f *figures) float64 { return float64(f.tree.Results) }).
 			when("it rises though tree_entries does not: clients do not acknowledge results"),
 		gauge("tree_watches", "Watches of the connections of this node.",
 			func(f *figures) float64 { return float64(f.tree.Watches) }),

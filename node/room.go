@@ -33,6 +33,7 @@ const (
 	MemoryFromSetting     MemorySource = "memory_limit"
 	MemoryFromEnvironment MemorySource = "GOMEMLIMIT"
 	MemoryFromGroup       MemorySource = "control group"
+	MemoryFromMachine     MemorySource = "machine"
 	MemoryUnlimited       MemorySource = "none"
 )
 

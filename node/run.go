@@ -80,7 +80,8 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 		n.server.AppliedElsewhere,
 	}
 	rooms := []fullness{
-		{of: "cluster", read: n.view.Usage}, {of: "node's local sessions", read: n.server.LocalUsage},
+		roomForSessions("cluster", n.view.Usage), roomForSessions("node's local sessions", n.server.LocalUsage),
+		roomForTree(n.treeStatus),
 	}
 	start("proposer", func() error { return n.consensus.proposer.Run(ctx) })
 	start("learner", func() error { return n.server.Run(ctx) })

@@ -57,7 +57,8 @@ func (n *Node) treeStatus() clientport.TreeStatus {
 	ephemerals, bytes := now.Root.Sizes()
 	return clientport.TreeStatus{
 		FeatureLevel: now.Level, Entries: uint64(now.Root.Len()), Ephemerals: uint64(ephemerals),
-		Bytes: uint64(bytes) + now.Writers.Held(), Watches: uint64(n.server.Stats().Watches),
+		Bytes: uint64(bytes), Limit: uint64(now.Limits.Bytes), Results: now.Writers.Held(), //nolint:gosec // positive
+		Watches: uint64(n.server.Stats().Watches),
 	}
 }
 

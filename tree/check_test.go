@@ -150,8 +150,8 @@ func TestWeight(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	least, most := tree.Limits{Ephemerals: 1, Children: 1}, tree.Limits{
-		Ephemerals: tree.MostEphemerals, Children: tree.MostChildren, OpenQuotas: true,
+	least, most := tree.Limits{Ephemerals: 1, Children: 1, Bytes: 1}, tree.Limits{
+		Ephemerals: tree.MostEphemerals, Children: tree.MostChildren, OpenQuotas: true, Bytes: tree.MostBytes,
 	}
 	for _, l := range []tree.Limits{least, most, tree.DefaultLimits()} {
 		if err := l.Check(); err != nil {

@@ -28,15 +28,21 @@ const (
 	MostEphemerals = MaxOwnedWeight / removalWeight
 	// MostChildren bounds [Limits.Children]: ZooKeeper's clients read the number as a signed one of 32 bits.
 	MostChildren = 1<<31 - 1
+	// LeastBytes, DefaultBytes and MostBytes bound [Limits.Bytes], and are its default.
+	LeastBytes   = 64 << 20
+	DefaultBytes = 2 << 30
+	MostBytes    = 1 << 40
 )
 
-// Limits are the bounds that all replicas share through the log (W8): those of the leader's release, and its setting
-// open_quotas.
+// Limits are the bounds that all replicas share through the log (W8): those of the leader's release, and its settings
+// max_tree_bytes and open_quotas.
 type Limits struct {
 	// Ephemerals bounds those of one session (U2): 1 to [MostEphemerals].
 	Ephemerals int
 	// Children bounds the entries just below one: 1 to [MostChildren].
 	Children int
+	// Bytes bounds the memory that all entries take, as the tree counts it: 1 or more.
+	Bytes int64
 	// OpenQuotas lets everybody write quotas whom the access lists allow it (P3). Otherwise only [Super] may. A quota of
 	// 0 on the root stops everybody.
 	OpenQuotas bool
@@ -44,7 +50,9 @@ type Limits struct {
 
 // DefaultLimits returns the bounds of this release. A parent with so many
 // children comes of a program's mistake: ZooKeeper's clients could not list a tenth of them.
-func DefaultLimits() Limits { return Limits{Ephemerals: MostEphemerals, Children: 10_000_000} }
+func DefaultLimits() Limits {
+	return Limits{Ephemerals: MostEphemerals, Children: 10_000_000, Bytes: DefaultBytes}
+}
 
 // Check returns a [FieldError] unless every field is within its bounds.
 func (l Limits) Check() error {
@@ -53,6 +61,8 @@ func (l Limits) Check() error {
 		return wrong("max_ephemerals", "is %d: must be 1 to %d", l.Ephemerals, MostEphemerals)
 	case l.Children < 1 || l.Children > MostChildren:
 		return wrong("max_children", "is %d: must be 1 to %d", l.Children, MostChildren)
+	case l.Bytes < 1 || l.Bytes > MostBytes:
+		return wrong("max_tree_bytes", "is %d: must be 1 to %d", l.Bytes, int64(MostBytes))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"path"
@@ -18,8 +19,9 @@ import (
 const unlimitedGroup = 1 << 60
 
 // limitMemory has the Go runtime keep within a limit of memory, and returns it: that of GOMEMLIMIT, which the runtime
-// has taken by itself, else the setting, else nine tenths of what the control group allows. The rest is for what the
-// runtime does not count: the pages of the log that bbolt maps, and threads. files is the root directory.
+// has taken by itself, else the setting, else nine tenths of what the control group allows, else three quarters of the
+// machine's memory. The rest is for what the runtime does not count: the pages of the log that bbolt maps, and threads;
+// on a machine also for other programs. files is the root directory.
 func limitMemory(setting uint64, environ []string, files fs.FS) (node.Memory, error) {
 	named := slices.ContainsFunc(environ, func(v string) bool {
 		value, ok := strings.CutPrefix(v, "GOMEMLIMIT=")
@@ -37,13 +39,39 @@ func limitMemory(setting uint64, environ []string, files fs.FS) (node.Memory, er
 		if err != nil {
 			return node.Memory{}, err
 		}
-		if group == 0 {
-			return node.Memory{From: node.MemoryUnlimited}, nil
-		}
 		memory = node.Memory{Limit: group / 10 * 9, From: node.MemoryFromGroup}
+		if group == 0 {
+			machine, err := machineMemory(files)
+			if err != nil || machine == 0 {
+				return node.Memory{From: node.MemoryUnlimited}, err
+			}
+			memory = node.Memory{Limit: machine / 4 * 3, From: node.MemoryFromMachine}
+		}
 	}
 	debug.SetMemoryLimit(int64(memory.Limit)) //nolint:gosec // at most 1<<60
 	return memory, nil
+}
+
+// machineMemory returns the memory of the machine in bytes, 0 where the system does not tell.
+func machineMemory(files fs.FS) (uint64, error) {
+	text, err := fs.ReadFile(files, "proc/meminfo")
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // not Linux
+	} else if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "MemTotal" {
+			continue
+		}
+		kB, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 40)
+		if err != nil {
+			return 0, fmt.Errorf("proc/meminfo: %w", err)
+		}
+		return kB << 10, nil
+	}
+	return 0, nil
 }
 
 // groupLimit returns the least limit of the process's control group and the groups around it, in bytes, 0 for none. It

@@ -43,7 +43,14 @@ func TestLimitMemory(t *testing.T) {
 		"version 1": {files: first, want: node.Memory{Limit: gib / 10 * 9, From: node.MemoryFromGroup}},
 		"mounted":   {files: mounted, want: node.Memory{Limit: gib / 10 * 9, From: node.MemoryFromGroup}},
 		"setting":   {setting: gib, files: second, want: node.Memory{Limit: gib, From: node.MemoryFromSetting}},
-		"none":      {files: fstest.MapFS{}, want: node.Memory{From: node.MemoryUnlimited}},
+		"machine": {
+			files: fstest.MapFS{
+				"proc/self/cgroup": one("0::/\n"),
+				"proc/meminfo":     one("MemTotal:        4194304 kB\nMemFree:          100 kB\n"),
+			},
+			want: node.Memory{Limit: 3 * gib, From: node.MemoryFromMachine},
+		},
+		"none": {files: fstest.MapFS{}, want: node.Memory{From: node.MemoryUnlimited}},
 		"environment": {
 			setting: gib, environ: []string{"GOMEMLIMIT=3GiB"}, files: second,
 			want: node.Memory{Limit: 3 * gib, From: node.MemoryFromEnvironment},

@@ -102,7 +102,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"client_listen": ":1", "raft_listen": ":2", "peer_listen": ":3", "http_listen": ":4",
 		"zk_listen": ":5", "zk_words": "ruok,srvr",
 		"heartbeat_interval": "100ms", "min_timeout": "5s", "max_timeout": "50s",
-		"max_sessions": "18", "max_state_bytes": "67108865", "raft_heartbeat_timeout": "900ms",
+		"max_sessions": "18", "max_state_bytes": "67108865", "max_tree_bytes": "67108866", "raft_heartbeat_timeout": "900ms",
 		"local_sessions": "on", "local_session_upgrade": "off", "read_only": "on",
 		"open_quotas":       "on",
 		"super_digest":      "root:lK75jTNcA+U9vtVEw5vB51mj/w4=",

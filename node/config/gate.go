@@ -67,7 +67,7 @@ func roomSettings() []setting {
 		number("memory_limit", "0", span[uint64]{0, 1 << 50},
 			func(c *Config) *uint64 { return &c.Gate.Room.MemoryLimit }).
 			helps("bytes of memory that the Go runtime keeps within; opens, then resumes and writes, are refused near it; " +
-				"0: nine tenths of the control group's limit, if there is one; GOMEMLIMIT comes first"),
+				"0: nine tenths of the control group's limit, else three quarters of the machine's memory; GOMEMLIMIT comes first"),
 	}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/sha1"
 	"encoding/base64"
+	"strconv"
 	"strings"
 
 	"holdfast/tree"
@@ -12,6 +13,8 @@ import (
 type Tree struct {
 	// OpenQuotas lets everybody write quotas whom the access lists allow it.
 	OpenQuotas bool
+	// MaxBytes bounds the memory that the entries of the tree take.
+	MaxBytes uint64
 	// Super is the digest, NAME:HASH, of the client that no access list holds back (P1 of the tree); "" for none.
 	Super string
 }
@@ -19,7 +22,7 @@ type Tree struct {
 // Limits returns the bounds of the tree that this node has the replicas share while it leads (W8).
 func (t Tree) Limits() tree.Limits {
 	limits := tree.DefaultLimits()
-	limits.OpenQuotas = t.OpenQuotas
+	limits.OpenQuotas, limits.Bytes = t.OpenQuotas, int64(t.MaxBytes) //nolint:gosec // at most [tree.MostBytes]
 	return limits
 }
 
@@ -32,6 +35,10 @@ func superDigest(text string) bool {
 
 func treeSettings() []setting {
 	return []setting{
+		number("max_tree_bytes", strconv.Itoa(tree.DefaultBytes), span[uint64]{tree.LeastBytes, tree.MostBytes},
+			func(c *Config) *uint64 { return &c.Tree.MaxBytes }).
+			helps("memory of each node for the entries of the tree, with paths, data, access lists and indexes, as the " +
+				"cluster counts it: what adds to a full tree is refused; the leader's value counts"),
 		toggle("open_quotas", off, func(c *Config) *bool { return &c.Tree.OpenQuotas }).
 			helps("whether everybody may write quotas whom the access lists allow it, not super alone; the leader's " +
 				"value counts"),

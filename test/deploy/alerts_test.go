@@ -55,6 +55,8 @@ var healthy = map[string]string{
 	`holdfast_sessions_limit{instance="n1"}`:                                 `1000x400`,
 	`holdfast_state_bytes{instance="n1"}`:                                    `700x400`,
 	`holdfast_state_limit_bytes{instance="n1"}`:                              `0x400`,
+	`holdfast_tree_bytes{instance="n1"}`:                                     `700x400`,
+	`holdfast_tree_limit_bytes{instance="n1"}`:                               `1000x400`,
 	`holdfast_opens_refused_full_total{instance="n1"}`:                       `9x400`,
 	`holdfast_client_opens_refused_total{instance="n1",reason="node"}`:       `0+1x400`,
 	`holdfast_client_touches_refused_total{instance="n1",reason="node"}`:     `9x400`,
@@ -138,6 +140,9 @@ var faults = map[string]fault{
 	), 6 * time.Minute},
 	"a large state": {"HoldfastRoomForSessions", one(
 		`holdfast_state_limit_bytes{instance="n1"}`, `0x19 800x400`,
+	), 6 * time.Minute},
+	"a large tree": {"HoldfastRoomForTree", one(
+		`holdfast_tree_bytes{instance="n1"}`, `700x19 900x400`,
 	), 6 * time.Minute},
 	"opens are refused: full": {"HoldfastOpensRefused", one(
 		`holdfast_opens_refused_full_total{instance="n1"}`, `9x19 9+5x400`,

@@ -63,9 +63,11 @@ type NodeStatus struct {
 
 // TreeStatus describes the tree of a node, and the cluster's feature level (W8).
 type TreeStatus struct {
-	FeatureLevel               uint32
-	Entries, Ephemerals, Bytes uint64
-	Watches                    uint64
+	FeatureLevel        uint32
+	Entries, Ephemerals uint64
+	// Bytes is the memory that the entries take, Limit its bound, and Results what the results and wills of sessions take.
+	Bytes, Limit, Results uint64
+	Watches               uint64
 }
 
 // Member describes one node of the configuration.

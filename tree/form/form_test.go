@@ -199,7 +199,7 @@ func TestGolden(t *testing.T) {
 	wantSame(t, form.KindOf(b), err, form.Reap)
 	reaped, err := form.ParseReap(b)
 	wantSame(t, reaped, err, due)
-	limits := tree.Limits{Ephemerals: 7, Children: 1 << 20, OpenQuotas: true}
+	limits := tree.Limits{Ephemerals: 7, Children: 1 << 20, OpenQuotas: true, Bytes: 1 << 33}
 	b = form.AppendLimits(nil, limits)
 	golden(t, "limits", b)
 	sameAsGenerated(t, b, &logv1.TreeLimits{})

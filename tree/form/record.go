@@ -150,7 +150,8 @@ func ParseWriter(record []byte) (writers.Record, error) {
 func AppendLimits(b []byte, l tree.Limits) []byte {
 	b = fields.Varint(b, 1, uint64(l.Ephemerals))
 	b = fields.Varint(b, 2, uint64(l.Children))
-	return flag(b, 3, l.OpenQuotas)
+	b = flag(b, 3, l.OpenQuotas)
+	return fields.Varint(b, 4, uint64(l.Bytes)) //nolint:gosec // positive
 }
 
 // ParseLimits reads what [AppendLimits] appends, and checks it.
@@ -159,6 +160,7 @@ func ParseLimits(b []byte) (tree.Limits, error) {
 	ephemerals, children := r.Varint(1), r.Varint(2)
 	l := tree.Limits{
 		Ephemerals: int(min(ephemerals, math.MaxInt32)), Children: int(min(children, math.MaxInt32)), OpenQuotas: r.Bool(3),
+		Bytes: int64(min(r.Varint(4), math.MaxInt64)),
 	}
 	if !r.End() || max(ephemerals, children) > math.MaxInt32 {
 		return tree.Limits{}, malformed("limits")

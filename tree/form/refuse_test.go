@@ -256,7 +256,7 @@ func TestOtherFormsAreRefused(t *testing.T) {
 	long := store.Reapable{Path: "/" + strings.Repeat("x", tree.MaxPath-1)}
 	_, err = form.AppendReap(nil, slices.Repeat([]store.Reapable{long}, 256))
 	refusedField(t, "long paths", err, "reap.entries")
-	_, err = form.ParseLimits(form.AppendLimits(nil, tree.Limits{Ephemerals: 1}))
+	_, err = form.ParseLimits(form.AppendLimits(nil, tree.Limits{Ephemerals: 1, Bytes: 1}))
 	refusedField(t, "limits", err, "max_children")
 }
 

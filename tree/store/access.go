@@ -32,22 +32,29 @@ func (l lists) intern(acl tree.ACL) *interned {
 	return &interned{list: acl, content: content, sum: sumOf([]byte(content))}
 }
 
-// use counts an entry that has the list a from now on.
-func (l lists) use(a *interned) {
-	if a != nil {
-		a.uses++
-		l[a.content] = a
+// use counts an entry that has the list a from now on, and returns how much more memory the lists take.
+func (l lists) use(a *interned) int64 {
+	if a == nil {
+		return 0
 	}
+	if a.uses++; a.uses > 1 {
+		return 0
+	}
+	l[a.content] = a
+	return a.kept()
 }
 
-// drop counts an entry that has the list a no longer, and forgets a list that no entry has.
-func (l lists) drop(a *interned) {
+// drop counts an entry that has the list a no longer, forgets a list that no entry has, and returns how much less
+// memory the lists take.
+func (l lists) drop(a *interned) int64 {
 	if a == nil {
-		return
+		return 0
 	}
-	if a.uses--; a.uses == 0 {
-		delete(l, a.content)
+	if a.uses--; a.uses > 0 {
+		return 0
 	}
+	delete(l, a.content)
+	return a.kept()
 }
 
 // contentOf returns a list in bytes.

@@ -138,6 +138,9 @@ func (t *Tree) create(at At, c tree.Create) (tree.OpOutcome, *tree.RefusedError)
 		return tree.OpOutcome{}, refused
 	}
 	e := t.made(at, c)
+	if refused := t.mayKeep(path, e.kept(key)+t.lists.more(e.acl)); refused != nil {
+		return tree.OpOutcome{}, refused
+	}
 	t.born(parentKey, parent, at)
 	t.put(key, e)
 	t.tell(at, tree.Created, path)
@@ -247,7 +250,11 @@ func (t *Tree) set(at At, s tree.Set) (tree.OpOutcome, *tree.RefusedError) {
 	if refused != nil {
 		return tree.OpOutcome{}, refused
 	}
-	if refused := t.tally.mayGrow(s.Path, 0, int64(len(s.Data))-int64(len(was.data))); refused != nil {
+	more := int64(len(s.Data)) - int64(len(was.data))
+	if refused := t.tally.mayGrow(s.Path, 0, more); refused != nil {
+		return tree.OpOutcome{}, refused
+	}
+	if refused := t.mayKeep(s.Path, more); refused != nil {
 		return tree.OpOutcome{}, refused
 	}
 	if refused := t.tally.mayDefine(&t.Root, s.Path, s.Data); refused != nil {
@@ -280,8 +287,12 @@ func (t *Tree) setACL(at At, s tree.SetACL) (tree.OpOutcome, *tree.RefusedError)
 	if s.Version != tree.Any && s.Version != e.aclVersion {
 		return tree.OpOutcome{}, versionRefused(e.aclVersion, s.Version)
 	}
+	list := t.lists.intern(s.ACL)
+	if refused := t.mayKeep(s.Path, t.lists.more(list)); refused != nil {
+		return tree.OpOutcome{}, refused
+	}
 	now := t.change(keyOf(s.Path), func(e *entry) {
-		e.acl = t.lists.intern(s.ACL)
+		e.acl = list
 		e.aclVersion++
 	})
 	return tree.OpOutcome{Stat: now.stat()}, nil

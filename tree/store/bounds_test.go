@@ -158,7 +158,7 @@ func TestQuotaRefusals(t *testing.T) {
 	at.Principals = nil
 	refuses(t, built, at, "NO_PERMISSION: only super writes quotas", limits("/b", ""))
 	refuses(t, built, at, "NO_PERMISSION: only super writes quotas", tree.DeleteTree{Path: tree.QuotaPath + "/a"})
-	built.SetLimits(tree.Limits{Ephemerals: 1, Children: 100, OpenQuotas: true})
+	built.SetLimits(tree.Limits{Ephemerals: 1, Children: 100, Bytes: tree.DefaultBytes, OpenQuotas: true})
 	refuses(t, built, at, `RESERVED: quota.count: is "five": must be a number`, limits("/b", "count=five"))
 	if o, _ := built.Do(at, tree.Transaction{Then: []tree.Op{limits("/b", "")}}); o.Refused != nil {
 		t.Error(o.Refused)

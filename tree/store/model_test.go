@@ -147,7 +147,7 @@ type model struct {
 }
 
 func newModel(t *rapid.T) *model {
-	limits := tree.Limits{Ephemerals: 3, Children: 4, OpenQuotas: rapid.Bool().Draw(t, "open quotas")}
+	limits := tree.Limits{Ephemerals: 3, Children: 4, Bytes: tree.DefaultBytes, OpenQuotas: rapid.Bool().Draw(t, "open quotas")}
 	at := store.At{Stamp: tree.StampAt(1, 1), L: time.Second}
 	m := &model{at: at, index: 1, digest: bag{}, want: newPlain(at, limits)}
 	m.has = store.New(m.digest, limits, at)

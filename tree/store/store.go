@@ -28,6 +28,8 @@ type Tree struct {
 	listed listed
 	// ephemerals are those of each session that owns some.
 	ephemerals map[uint64]ephemerals
+	// kept is how much memory all entries take, with their lists and their places in the indexes.
+	kept int64
 	// limits are those of the cluster.
 	limits tree.Limits
 	tally  tally
@@ -55,7 +57,7 @@ type Root struct {
 	owned, dueSoon *btree.Map[string, struct{}]
 	// quotas are those in force by their paths, as of the last transaction.
 	quotas *btree.Map[string, Quota]
-	// bytes are those of all data but for what is below [tree.QuotaPath], as of the last freeze.
+	// bytes are how much memory all entries took at the last freeze.
 	bytes int64
 }
 
@@ -103,14 +105,15 @@ func empty(digest Digest, limits tree.Limits) *Tree {
 func (t *Tree) Freeze() *Root {
 	return &Root{
 		entries: t.entries.Copy(), owned: t.owned.Copy(), dueSoon: t.dueSoon.Copy(), quotas: t.quotas.Copy(),
-		bytes: t.tally.total.Bytes,
+		bytes: t.kept,
 	}
 }
 
 // Len returns the number of entries.
 func (r *Root) Len() int { return r.entries.Len() }
 
-// Sizes returns the number of ephemeral entries, and the bytes of data of all entries but those of quotas.
+// Sizes returns the number of ephemeral entries, and how much memory all entries take, about: with paths, data, lists
+// and their places in the indexes.
 func (r *Root) Sizes() (ephemerals int, bytes int64) { return r.owned.Len(), r.bytes }
 
 // get returns the entry with a key, nil if there is none.
@@ -142,13 +145,13 @@ func (t *Tree) count(key string, old, now *entry) {
 		t.scratch = old.canonical(t.scratch[:0], key)
 		t.digest.Remove(t.scratch)
 		t.unlist(key, old)
-		t.lists.drop(old.acl)
+		t.kept -= old.kept(key) + t.lists.drop(old.acl)
 	}
 	if now != nil {
 		t.scratch = now.canonical(t.scratch[:0], key)
 		t.digest.Add(t.scratch)
 		t.list(key, now)
-		t.lists.use(now.acl)
+		t.kept += now.kept(key) + t.lists.use(now.acl)
 		if key == rootKey {
 			t.rootList = now.acl
 		}

@@ -160,7 +160,7 @@ type GetStatusResponse struct {
 	// Entries of the tree, and the ephemeral ones among them.
 	TreeEntries    uint64 `protobuf:"varint,22,opt,name=tree_entries,json=treeEntries,proto3" json:"tree_entries,omitempty"`
 	TreeEphemerals uint64 `protobuf:"varint,23,opt,name=tree_ephemerals,json=treeEphemerals,proto3" json:"tree_ephemerals,omitempty"`
-	// Bytes of data of the entries, those of quotas left out, and of results and wills that are kept for sessions.
+	// Memory that the entries take, with paths, data, access lists and indexes: max_tree_bytes bounds it.
 	TreeBytes uint64 `protobuf:"varint,24,opt,name=tree_bytes,json=treeBytes,proto3" json:"tree_bytes,omitempty"`
 	// Watches of the connections of this node.
 	Watches uint64 `protobuf:"varint,25,opt,name=watches,proto3" json:"watches,omitempty"`

@@ -429,7 +429,9 @@ type TreeLimits struct {
 	// Children of an entry, 1 or more.
 	MaxChildren uint64 `protobuf:"varint,2,opt,name=max_children,json=maxChildren,proto3" json:"max_children,omitempty"`
 	// Quotas may be written with the permission of their entries. Otherwise super alone may (P3).
-	OpenQuotas    bool `protobuf:"varint,3,opt,name=open_quotas,json=openQuotas,proto3" json:"open_quotas,omitempty"`
+	OpenQuotas bool `protobuf:"varint,3,opt,name=open_quotas,json=openQuotas,proto3" json:"open_quotas,omitempty"`
+	// Bytes of memory that all entries take, 1 or more.
+	MaxBytes      uint64 `protobuf:"varint,4,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +485,13 @@ func (x *TreeLimits) GetOpenQuotas() bool {
 		return x.OpenQuotas
 	}
 	return false
+}
+
+func (x *TreeLimits) GetMaxBytes() uint64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
 }
 
 // Grant gives permissions to whom it names.
@@ -2035,13 +2044,14 @@ const file_holdfast_log_v1_tree_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\x06R\acreated\x12\x1a\n" +
 	"\bmodified\x18\x03 \x01(\x06R\bmodified\x12+\n" +
-	"\x11children_modified\x18\x04 \x01(\x06R\x10childrenModified\"w\n" +
+	"\x11children_modified\x18\x04 \x01(\x06R\x10childrenModified\"\x94\x01\n" +
 	"\n" +
 	"TreeLimits\x12%\n" +
 	"\x0emax_ephemerals\x18\x01 \x01(\x04R\rmaxEphemerals\x12!\n" +
 	"\fmax_children\x18\x02 \x01(\x04R\vmaxChildren\x12\x1f\n" +
 	"\vopen_quotas\x18\x03 \x01(\bR\n" +
-	"openQuotas\"Q\n" +
+	"openQuotas\x12\x1b\n" +
+	"\tmax_bytes\x18\x04 \x01(\x04R\bmaxBytes\"Q\n" +
 	"\x05Grant\x12 \n" +
 	"\vpermissions\x18\x01 \x01(\rR\vpermissions\x12\x16\n" +
 	"\x06scheme\x18\x02 \x01(\tR\x06scheme\x12\x0e\n" +
