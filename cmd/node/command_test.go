@@ -87,15 +87,15 @@ func TestDevRefusesFlags(t *testing.T) {
 	}
 }
 
-// The nodes of dev read no variables: dev names the variables that are set for nodes, and no others.
+// The nodes of dev read no variables but a secret: dev names the variables that are set for nodes, and no others.
 func TestDevNamesVariablesWithoutEffect(t *testing.T) {
 	for want, environ := range map[string][]string{
 		"": {
 			"HOLDFAST_ENDPOINTS=a:1", "HOLDFAST_PRINCIPAL=p", "HOLDFAST_LOG_LEVEL=", "HOLDFAST_SERVICE_HOST=10.0.0.1",
-			"PATH=/bin",
+			"HOLDFAST_SUPER_DIGEST=root:lK75jTNcA+U9vtVEw5vB51mj/w4=", "PATH=/bin",
 		},
-		"node: node dev reads flags only, and ignores these variables: HOLDFAST_CONFIG, HOLDFAST_LOCAL_SESSIONS, " +
-			"HOLDFAST_NOPE\n": {
+		"node: node dev reads flags and HOLDFAST_SUPER_DIGEST, and ignores these variables: HOLDFAST_CONFIG, " +
+			"HOLDFAST_LOCAL_SESSIONS, HOLDFAST_NOPE\n": {
 			"HOLDFAST_NOPE=1", "HOLDFAST_LOCAL_SESSIONS=on", "HOLDFAST_CONFIG=f", "HOLDFAST_ENDPOINTS=a:1",
 		},
 	} {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,13 +55,15 @@ func devCommand(environ []string) *cobra.Command {
 		Short: "Run a whole cluster in this process, on loopback",
 		Long: "Run a whole cluster in this process, on loopback. Its nodes have the default settings, except for the " +
 			"flags below.\n" +
-			"They read neither a file nor HOLDFAST_ variables. All nodes end together. To see a cluster lose a node, run " +
-			"it in\ncontainers (make up).",
+			"They read no file, and of the HOLDFAST_ variables " + superVariable + " alone, the NAME:HASH of the client " +
+			"that no\naccess list of the tree holds back. All nodes end together. To see a cluster lose a node, run it " +
+			"in\ncontainers (make up).",
 		Args: arg.None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := d.check(); err != nil {
 				return err
 			}
+			d.super = valueOf(superVariable, environ)
 			warnOfVariables(cmd.ErrOrStderr(), environ)
 			if err := d.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return failure{err}
@@ -78,8 +81,6 @@ func devCommand(environ []string) *cobra.Command {
 		"let clients open sessions that one node alone knows (local_sessions=on)")
 	cmd.Flags().BoolVar(&d.readOnly, "read-only", false,
 		"let a node that hears of no quorum serve reads to clients that allow it (read_only=on)")
-	cmd.Flags().StringVar(&d.super, "super-digest", "",
-		"NAME:HASH of the client that no access list of the tree holds back (super_digest)")
 	cmd.Flags().BoolVar(&d.tls, "tls", false,
 		"make a CA and certificates at each start, and speak TLS alone on every port")
 	cmd.Flags().StringVar(&d.logLevel, "log-level", "warn",
@@ -96,12 +97,26 @@ func (d dev) check() error {
 	return nil
 }
 
-// warnOfVariables prints the variables that are set for a node: node run would read or refuse them, and node dev
-// ignores them.
+// superVariable has the only setting of nodes that node dev reads from a variable: it is a secret.
+const superVariable = "HOLDFAST_SUPER_DIGEST"
+
+// valueOf returns the value of a variable, empty if it is not set.
+func valueOf(variable string, environ []string) (value string) {
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, variable+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// warnOfVariables prints the variables that are set for a node and that node dev ignores: node run would read or refuse
+// them.
 func warnOfVariables(to io.Writer, environ []string) {
-	if names := config.Variables(environ); len(names) > 0 {
+	names := slices.DeleteFunc(config.Variables(environ), func(name string) bool { return name == superVariable })
+	if len(names) > 0 {
 		//nolint:errcheck // there is nobody else to tell
-		fmt.Fprintf(to, "node: node dev reads flags only, and ignores these variables: %s\n",
+		fmt.Fprintf(to, "node: node dev reads flags and %s, and ignores these variables: %s\n", superVariable,
 			strings.Join(names, ", "))
 	}
 }

@@ -88,7 +88,7 @@ func TestDevHasASuperDigest(t *testing.T) {
 			t.Errorf("node %d: super digest %q", c.Node, c.Tree.Super)
 		}
 	}
-	code, _, stderr := try(t, nil, "dev", "--log-level=off", "--nodes=1", "--super-digest", "root")
+	code, _, stderr := try(t, []string{"HOLDFAST_SUPER_DIGEST=root"}, "dev", "--log-level=off", "--nodes=1")
 	if code != exitFailed || !strings.Contains(stderr, "super_digest") {
 		t.Errorf("a digest without a hash: exit code %d, %s", code, stderr)
 	}

@@ -46,10 +46,13 @@ func (f *rawFlag) String() string { return f.written }
 // Type returns the kind of value, for help texts.
 func (f *rawFlag) Type() string { return f.kind }
 
-// RegisterFlags adds a flag for every setting, and --config, to fs. [Load] reads them.
+// RegisterFlags adds a flag for every setting that is no secret, and --config, to fs. [Load] reads them.
 func RegisterFlags(fs *pflag.FlagSet) {
 	fs.Var(&rawFlag{kind: "file"}, configFlag, "YAML file with settings (or "+configVariable+")")
 	for _, s := range settings() {
+		if s.secret {
+			continue
+		}
 		f := fs.VarPF(&rawFlag{kind: s.kind}, s.flag(), "", s.help+" ("+s.limit+")")
 		f.DefValue = s.fallback()
 		if s.name == joinSetting { // node run --join

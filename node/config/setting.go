@@ -26,8 +26,12 @@ type setting struct {
 	limit string
 	ok    func(c *Config) bool
 	value func(c *Config) pflag.Value
+	// secret says that nobody else may see the value. It has no flag: other users of a machine see the flags of its
+	// programs.
+	secret bool
 }
 
+func (s setting) hides() setting              { s.secret = true; return s }
 func (s setting) helps(help string) setting   { s.help = help; return s }
 func (s setting) from(derived string) setting { s.derived = derived; return s }
 

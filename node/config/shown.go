@@ -21,7 +21,7 @@ func (c Config) Shown(origins map[string]string) []Shown {
 			Name: s.name, Value: s.value(&c).String(), Default: s.fallback(), Help: s.help, Limit: s.limit,
 			Origin: "default",
 		}
-		if s.name == "super_digest" && one.Value != "" {
+		if s.secret && one.Value != "" {
 			one.Value = hidden
 		}
 		switch from, ok := origins[s.name]; {

@@ -13,12 +13,12 @@ func TestShown(t *testing.T) {
 	RegisterFlags(fs)
 	const secret = "lK75jTNcA+U9vtVEw5vB51mj/w4="
 	flags := []string{
-		"--node=1", "--auth=none", "--data-dir=d", "--peers=" + threePeers, "--super-digest=root:" + secret,
+		"--node=1", "--auth=none", "--data-dir=d", "--peers=" + threePeers,
 	}
 	if err := fs.Parse(flags); err != nil {
 		t.Fatal(err)
 	}
-	environ := []string{"HOLDFAST_MIN_TIMEOUT=5s"}
+	environ := []string{"HOLDFAST_MIN_TIMEOUT=5s", "HOLDFAST_SUPER_DIGEST=root:" + secret}
 	c, err := Load(fs, environ)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestShown(t *testing.T) {
 	c.Log.Level = "debug" // as a program may set it
 	want := map[string]string{
 		"node": "flag --node", "min_timeout": "environment HOLDFAST_MIN_TIMEOUT", "max_timeout": "default",
-		"log_level": "program", "super_digest": "flag --super-digest", "stall_limit": "default",
+		"log_level": "program", "super_digest": "environment HOLDFAST_SUPER_DIGEST", "stall_limit": "default",
 	}
 	for _, s := range c.Shown(Origins(fs, environ)) {
 		if origin, ok := want[s.Name]; ok && s.Origin != origin {

@@ -44,8 +44,8 @@ func treeSettings() []setting {
 				"value counts"),
 		word("super_digest", "", "NAME:HASH, HASH being the SHA-1 of NAME:PASSWORD in base64, or empty", superDigest,
 			func(c *Config) *string { return &c.Tree.Super }).
-			from("empty").
+			from("empty").hides().
 			helps("the client that no access list of the tree holds back, as clients of this node prove it with " +
-				"NAME:PASSWORD; the same on all nodes"),
+				"NAME:PASSWORD; the same on all nodes; no flag, which other users of the machine would see"),
 	}
 }

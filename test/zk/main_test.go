@@ -61,6 +61,9 @@ type servers struct {
 	addresses []string
 }
 
+// superEnv has nodes know super:test.
+func superEnv() []string { return []string{"HOLDFAST_SUPER_DIGEST=" + superDigest} }
+
 // holdfast starts three nodes in a process, with flags besides its own.
 func holdfast(t *testing.T, flags ...string) servers {
 	t.Helper()
@@ -71,7 +74,7 @@ func holdfast(t *testing.T, flags ...string) servers {
 	for n := range 3 {
 		s.addresses = append(s.addresses, fmt.Sprintf("127.0.0.1:%d", base+10*n+4))
 	}
-	s.start(t, append([]string{file, "dev", "--port-base", fmt.Sprint(base), "--super-digest", superDigest}, flags...))
+	s.start(t, append([]string{file, "dev", "--port-base", fmt.Sprint(base)}, flags...))
 	return s
 }
 
@@ -126,7 +129,7 @@ func (s *servers) start(t *testing.T, args []string) {
 	t.Helper()
 	dir := t.TempDir()
 	var err error
-	if s.process, err = proc.Start(proc.Spec{Name: "server", Dir: dir, Args: args}); err != nil {
+	if s.process, err = proc.Start(proc.Spec{Name: "server", Dir: dir, Args: args, Env: superEnv()}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

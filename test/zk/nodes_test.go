@@ -38,13 +38,13 @@ func nodesOf(t *testing.T, flags ...string) []*node {
 		timeout.Check(t, os.Mkdir(dir, 0o700))
 		args := []string{
 			file, "run", "--node", fmt.Sprint(n + 1), "--data-dir", filepath.Join(dir, "data"),
-			"--peers", strings.Join(peers, ","), "--log-level", "warn", "--super-digest", superDigest,
+			"--peers", strings.Join(peers, ","), "--log-level", "warn",
 			"--client-listen", address(n, 0), "--raft-listen", address(n, 1), "--peer-listen", address(n, 2),
 			"--http-listen", address(n, 3), "--zk-listen", address(n, 4), "--zk-words", allWords,
 		}
 		one := &node{
 			address: address(n, 4), clients: address(n, 0),
-			spec: proc.Spec{Name: "node", Dir: dir, Args: append(args, flags...)},
+			spec: proc.Spec{Name: "node", Dir: dir, Args: append(args, flags...), Env: superEnv()},
 		}
 		t.Cleanup(func() {
 			if one.process != nil {
