@@ -11,9 +11,9 @@ import (
 	"holdfast/node/config"
 )
 
-// knownHosts passes on the requests of browsers that know this node by an address or by a name that is its own. A
-// foreign page may have its own name lead to this node (DNS rebinding). To the browser the console is then that page's,
-// whose script could act in it where nobody has to say who they are.
+// knownHosts passes on the requests of callers that know this node by an address or by a name that is its own. A foreign
+// page may have its own name lead to this node (DNS rebinding). To the browser the node's pages are then that page's,
+// whose script could act in the console and read the metrics where nobody has to say who they are.
 func knownHosts(cfg *config.Config, next http.Handler) http.Handler {
 	if cfg.Auth.On() {
 		return next

@@ -74,8 +74,8 @@ func (plainConsole) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "console")
 }
 
-// The HTTP port of a node refuses names that are not its own, for the console alone.
-func TestTheConsoleIsServedUnderKnownHosts(t *testing.T) {
+// The HTTP port of a node refuses names that are not its own, for all but its health, which probes ask for.
+func TestPagesAreServedUnderKnownHosts(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 1, nil)
 		defer c.stop()
@@ -94,7 +94,8 @@ func TestTheConsoleIsServedUnderKnownHosts(t *testing.T) {
 		}}
 		for url, want := range map[string]int{
 			"http://n1:7403/ui/": http.StatusOK, "http://strange.test:7403/ui/": http.StatusMisdirectedRequest,
-			"http://strange.test:7403/metrics": http.StatusOK, "http://strange.test:7403/healthz": http.StatusOK,
+			"http://n1:7403/metrics": http.StatusOK, "http://strange.test:7403/metrics": http.StatusMisdirectedRequest,
+			"http://strange.test:7403/healthz": http.StatusOK,
 		} {
 			r, err := h.Get(url)
 			if err != nil {

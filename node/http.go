@@ -36,7 +36,8 @@ func newRegistry(n *Node) *prometheus.Registry {
 // newHTTP returns the server of /metrics and /healthz, and of the console in /ui/.
 func newHTTP(n *Node, registry *prometheus.Registry) *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", n.ports.access.Handler(auth.Reader, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
+	metrics := n.ports.access.Handler(auth.Reader, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", knownHosts(&n.cfg, metrics))
 	mux.HandleFunc("GET /healthz", n.healthz)
 	if c := n.ports.console; c != nil {
 		mux.Handle("/ui/", knownHosts(&n.cfg, n.ports.access.Browser(auth.Reader, c)))

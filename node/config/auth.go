@@ -57,8 +57,8 @@ func authSettings() []setting {
 		word("http_names", "", "names of hosts, with commas between them, or empty",
 			func(s string) bool { return !slices.ContainsFunc(Auth{HTTPNames: s}.Names(), notHost) },
 			func(c *Config) *string { return &c.Auth.HTTPNames }).from("empty").
-			helps("with auth none: names with a dot under which browsers reach the console, besides the node's own name " +
-				"in peers; under others a foreign page could act in it"),
+			helps("with auth none: names with a dot under which the console and /metrics are reached, besides the node's " +
+				"own name in peers; under others a foreign page could act in the console"),
 	}
 }
 
