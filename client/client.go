@@ -82,7 +82,8 @@ type SessionOptions struct {
 // whichever node answers, until ctx ends or the cluster refuses it for good. When ctx ends, the error wraps its cause
 // and the last obstacle, [ErrUnreachable] if no node answered; if the session was opened all the same, it is closed or
 // expires by itself. Other errors: [session.FieldError], [session.LimitError], [ErrHeld], [session.ErrClosed] after
-// [Client.Close], and [session.ErrOutcomeUnknown] with [FailInFlight].
+// [Client.Close], [session.ErrOutcomeUnknown] with [FailInFlight], and a [session.AccessError] or [session.TLSError] when
+// each node that answers denies this client.
 func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 	if o.Timeout <= 0 || o.Timeout > session.MaxTimeout {
 		return nil, fmt.Errorf("open session: %w", &session.FieldError{

@@ -76,6 +76,8 @@ type fakeNode struct {
 	batches    []int    // the sizes of the batches received
 	many       []int    // the sizes of the resumes of several sessions received
 
+	// denies, when set, is how the node ends each Connect stream.
+	denies error
 	// script, when set, decides what the node does with a request of a kind: nil does it, an error refuses it. errMute
 	// swallows the request, errMuteAfter does it and swallows the answer.
 	script func(kind string) error

@@ -16,6 +16,10 @@ import (
 
 func (n *fakeNode) Connect(g grpc.BidiStreamingServer[holdfastv1.ClientMessage, holdfastv1.ServerMessage]) error {
 	n.heard(g.Context())
+	var denied error
+	if n.c.set(func() { denied = n.denies }); denied != nil {
+		return wire.Status(denied)
+	}
 	s := &fakeStream{BidiStreamingServer: g}
 	n.c.set(func() { n.streams[s] = true })
 	defer n.c.set(func() {

@@ -130,17 +130,19 @@ func (r *Registrar) Run(ctx context.Context) error {
 	}
 }
 
-// open opens the next session. It repeats opens that a limit of the cluster refuses, because the limit may pass.
+// open opens the next session. It repeats opens that a limit of the cluster refuses, because the limit may pass. So it
+// does after the first session when the nodes deny the client: a token that is replaced too late ends no registration.
 func (r *Registrar) open(ctx context.Context) (*Session, error) {
 	for n := 1; ; n++ {
 		s, err := r.opener.Open(ctx, r.opts.Session)
+		again := errors.Is(err, session.ErrLimit) || route.Denied(err) && r.Session() != nil
 		switch {
 		case err == nil:
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.current = s
 			return s, nil
-		case !errors.Is(err, session.ErrLimit):
+		case !again:
 			return nil, err
 		}
 		if session.Sleep(ctx, r.jitter.Wait(n, err)) != nil {

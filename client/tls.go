@@ -14,8 +14,9 @@ import (
 // TLS says how a client speaks TLS with nodes. The files are PEM. The client looks whether they have changed before
 // each new connection, and goes on with the former ones while they cannot be used.
 //
-// A node that speaks without TLS, or whose certificate is not accepted, counts as one that does not answer: errors then
-// wrap a [session.TLSError], which says what to change on which side.
+// When a node speaks without TLS, or one side does not accept the certificate of the other, errors are a
+// [session.TLSError], which says what to change on which side. A call ends with it when that is so for each node that
+// answers; sessions that are held, and watches that are in place, look further.
 type TLS struct {
 	// CACert is the file of the CAs that sign the certificates of nodes; empty takes those of the system.
 	CACert string

@@ -121,7 +121,8 @@ func silentNodes(errs []error) error {
 // Every release of a node answers this call, so a server without it is not a node.
 func (t *target) statusOf(ctx context.Context, cl *client.Client, endpoint string) (client.Status, error) {
 	st, err := cl.Status(ctx, endpoint)
-	if status.Code(err) == codes.Unimplemented || err != nil && errors.Is(t.dialer.failure(endpoint), errHTTP1) {
+	speaksHTTP := errors.Is(t.dialer.failure(endpoint), errHTTP1) && !errors.Is(err, session.ErrTLS)
+	if status.Code(err) == codes.Unimplemented || err != nil && speaksHTTP {
 		err = &notClientPortError{endpoint}
 	}
 	return st, err

@@ -162,7 +162,7 @@ func refused(err error) bool {
 	}
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case is(session.ErrTLS): // the SDK asks again until the time ends
+	case is(session.ErrTLS):
 		return true
 	case slices.ContainsFunc(undecided, is):
 		return false

@@ -218,6 +218,10 @@ func Domain(err error) error {
 		return &remoteError{message: st.Message(), err: errors.Join(context.DeadlineExceeded, err)}
 	case codes.Canceled:
 		return &remoteError{message: st.Message(), err: errors.Join(context.Canceled, err)}
+	case codes.Unauthenticated: // such as the word of a proxy, or of what makes the client's token
+		return &remoteError{message: st.Message(), err: errors.Join(session.ErrUnauthenticated, err)}
+	case codes.PermissionDenied:
+		return &remoteError{message: st.Message(), err: errors.Join(session.ErrForbidden, err)}
 	case codes.ResourceExhausted:
 		return &remoteError{
 			message: st.Message(), err: errors.Join(&session.LimitError{Name: "message", Limit: st.Message()}, err),

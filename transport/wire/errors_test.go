@@ -194,6 +194,14 @@ func TestDomainOfErrorsWithoutAReason(t *testing.T) {
 	if got := Domain(large); !errors.Is(got, session.ErrLimit) || status.Code(got) != codes.ResourceExhausted {
 		t.Errorf("gRPC's own limit became %v", got)
 	}
+	for code, want := range map[codes.Code]error{
+		codes.Unauthenticated: session.ErrUnauthenticated, codes.PermissionDenied: session.ErrForbidden,
+	} {
+		if got := Domain(status.Error(code, "says a proxy")); !errors.Is(got, want) || status.Code(got) != code ||
+			got.Error() != "says a proxy" {
+			t.Errorf("%v became %v", code, got)
+		}
+	}
 	future := &holdfastv1.ErrorDetail{Reason: 99}
 	if got := FromDetail(future, ""); got == nil || errors.Is(got, session.ErrInvalid) {
 		t.Errorf("a reason of a later release became %v", got)

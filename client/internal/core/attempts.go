@@ -151,6 +151,9 @@ func (m *moves) endRound() {
 	r := &m.router
 	r.Rounds++
 	r.Begun = false
+	if denial := m.trouble.Denial(); denial != nil && m.cur == nil {
+		m.deny(denial)
+	}
 	m.trouble.Ended()
 	m.endLagRound()
 	r.At = m.now.Add(m.cfg.Jitter.Backoff(r.Rounds))

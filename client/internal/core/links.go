@@ -76,16 +76,24 @@ func (k *links) adopt() {
 func (k *links) lost(c *Conn, err error) {
 	switch {
 	case c == k.next:
-		k.failedNext(route.Unreachable(c.Address, err))
+		k.failedNext(atNode(c, err))
 		return
 	case c != k.cur:
-		k.failedRacing(c, route.Unreachable(c.Address, err))
+		k.failedRacing(c, atNode(c, err))
 		return
 	}
 	k.effects.log(hclog.Info, "connection lost", "address", c.Address, "error", err)
-	k.trouble.Met(route.Unreachable(c.Address, err))
+	k.trouble.Met(atNode(c, err))
 	k.drop(c, err)
 	k.rejoin()
+}
+
+// atNode returns what the end of a connection says of its node: that it denies the client, or that it was not reached.
+func atNode(c *Conn, err error) error {
+	if route.Denied(err) {
+		return err
+	}
+	return route.Unreachable(c.Address, err)
 }
 
 // failedNext gives up the candidate. The client stays where it is if it has no reason to leave, and else goes on with

@@ -109,6 +109,9 @@ func (m *moves) drop(c *Conn, err error) {
 		m.next = nil
 	}
 	for r := range c.window.InFlight() {
+		if !c.heard && route.Denied(err) {
+			break // the node has done nothing of what it was asked for
+		}
 		switch b := r.Body.(type) {
 		case *resumeBody:
 			m.unknown(b.h.joining)

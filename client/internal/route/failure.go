@@ -48,6 +48,8 @@ func alone(err error) error {
 type Failure struct {
 	before error // of the last whole round
 	round  error // of the one under way
+	// other: a node has said in this round something else than that it denies the client.
+	other bool
 }
 
 // Met takes what an attempt ran into.
@@ -55,6 +57,16 @@ func (o *Failure) Met(err error) {
 	if o.round == nil || Silent(o.round) || !Silent(err) {
 		o.round = err
 	}
+	o.other = o.other || !Silent(err) && !Denied(err)
+}
+
+// Denial returns why each node that has answered in this round denies the client, nil if one does not, or none has
+// answered. Another round would change nothing.
+func (o *Failure) Denial() error {
+	if o.other || o.round == nil || !Denied(o.round) {
+		return nil
+	}
+	return o.round
 }
 
 // Answered reports whether a node has said anything in this round.
@@ -65,6 +77,7 @@ func (o *Failure) Ended() {
 	if o.round != nil {
 		o.before, o.round = o.round, nil
 	}
+	o.other = false
 }
 
 // Last returns what stood in the way last, nil for nothing. That nobody has answered yet in a round says nothing of the

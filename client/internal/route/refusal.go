@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -56,12 +57,23 @@ func Judge(err error) verdict {
 		return Again
 	case errors.Is(err, session.ErrLagging), errors.Is(err, session.ErrNoLeader), errors.Is(err, session.ErrNotLeader),
 		errors.Is(err, session.ErrStopping), errors.Is(err, session.ErrDraining), errors.Is(err, session.ErrReadOnly),
-		errors.Is(err, ErrUnreachable),
+		errors.Is(err, ErrUnreachable), errors.Is(err, session.ErrTLS),
 		status.Code(err) == codes.Unavailable:
 		return Elsewhere
 	default:
 		return Final
 	}
+}
+
+// Denied reports whether err says that nodes deny the client itself: they do not know it or its roles do not suffice, or
+// the two sides do not agree on TLS. A node denies it again however often it asks. Of errors that were joined each one
+// must say so.
+func Denied(err error) bool {
+	if joined, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // each of the joined errors counts
+		return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !Denied(one) })
+	}
+	return errors.Is(err, session.ErrUnauthenticated) || errors.Is(err, session.ErrForbidden) ||
+		errors.Is(err, session.ErrTLS)
 }
 
 // passes reports whether err is a limit that passes by itself: the node names a retry time. Other limits bound what a

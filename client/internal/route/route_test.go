@@ -169,3 +169,39 @@ func TestConfiguredServersLeaveNothingBehind(t *testing.T) {
 		t.Errorf("reached %v and failed %v, want the failure of d:1 alone", m.reached, m.failed)
 	}
 }
+
+// A round in which every node that answered denies the client has a denial, and no other round has.
+func TestDenial(t *testing.T) {
+	silent := Unreachable("n1:7400", errNoAnswer)
+	denied := []error{
+		&session.AccessError{Needs: []string{"client"}}, &session.AccessError{Who: "token:web"},
+		&session.TLSError{With: "n1:7400"}, fmt.Errorf("open: %w", session.ErrForbidden),
+		errors.Join(session.ErrUnauthenticated, session.ErrForbidden),
+	}
+	for _, err := range denied {
+		for _, tt := range []struct {
+			met  []error
+			want bool
+		}{
+			{nil, false},
+			{[]error{silent}, false},
+			{[]error{err}, true},
+			{[]error{silent, err}, true},
+			{[]error{err, silent}, true},
+			{[]error{err, err}, true},
+			{[]error{err, session.ErrNoLeader}, false},
+			{[]error{session.ErrNoLeader, err}, false},
+			{[]error{errors.Join(err, session.ErrNoLeader)}, false},
+		} {
+			var f Failure
+			f.Met(session.ErrNoLeader)
+			f.Ended() // what was said in the round before does not count
+			for _, one := range tt.met {
+				f.Met(one)
+			}
+			if got := f.Denial() != nil; got != tt.want {
+				t.Errorf("%v: denied %v, want %v", tt.met, got, tt.want)
+			}
+		}
+	}
+}

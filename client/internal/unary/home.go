@@ -94,7 +94,7 @@ type search struct {
 // ask asks one node after the other, and reports whether a node decided the call.
 func (s *search) ask(ctx context.Context, addresses []string) bool {
 	for _, address := range addresses {
-		switch err := s.nodes.At(ctx, address, s.call); {
+		switch err := s.nodes.at(ctx, address, s.call); {
 		case NotHome(err):
 			if !errors.Is(s.foreign, session.ErrMoved) {
 				s.foreign = err

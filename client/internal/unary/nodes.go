@@ -5,6 +5,7 @@ package unary
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -173,8 +174,23 @@ func (n *Nodes) Close() {
 }
 
 // At makes a call at the node at address, within [Config].Attempt. The address need not be a server's. The error is a
-// domain error, or [route.ErrUnreachable] when the node does not answer.
+// domain error, or [route.ErrUnreachable] when the node does not answer. It wraps the cause of ctx when that has ended
+// first.
 func (n *Nodes) At(ctx context.Context, address string, call Call) error {
+	err := n.at(ctx, address, call)
+	if !over(ctx) || !errors.Is(err, route.ErrSlow) {
+		return err
+	}
+	<-ctx.Done()
+	cause := context.Cause(ctx)
+	if !route.Late(cause) { // the caller has given up, which says nothing of the node
+		return fmt.Errorf("%s: %w", address, cause)
+	}
+	return route.Unreachable(address, fmt.Errorf("%w: %w", route.ErrSlow, cause))
+}
+
+// at is At for calls that go on at other nodes.
+func (n *Nodes) at(ctx context.Context, address string, call Call) error {
 	c, err := n.take(address)
 	if err != nil {
 		return err
@@ -197,7 +213,7 @@ func (n *Nodes) At(ctx context.Context, address string, call Call) error {
 	case errors.Is(domain, session.ErrOutcomeUnknown), route.Judge(domain) == route.Final:
 		return domain
 	case code != codes.OK && !answered(err) && c.early.Err() != nil:
-		return route.Unreachable(address, c.early.Err())
+		return c.early.Err()
 	case code == codes.Unavailable && !answered(err):
 		return route.Unreachable(address, errors.New(status.Convert(err).Message()))
 	case code == codes.DeadlineExceeded, code == codes.Canceled:

@@ -131,7 +131,7 @@ func (r *reading[T]) anywhere(ctx context.Context) error {
 	for nth := 1; ; nth++ {
 		if first := r.nodes.trustedNode(); first != "" {
 			trying, cancel := context.WithTimeout(ctx, part(ctx, r.nodes.cfg.Attempt, 2)) // leaves time for the others
-			err := r.nodes.At(trying, first, r.ask)
+			err := r.nodes.at(trying, first, r.ask)
 			cancel()
 			if route.Judge(err) == route.Final {
 				return err
@@ -224,7 +224,7 @@ func (r *reading[T]) decides(ctx context.Context, a answer[T]) bool {
 // at asks the node at address.
 func (r *reading[T]) at(ctx context.Context, address string) answer[T] {
 	var a answer[T]
-	err := r.nodes.At(ctx, address, func(ctx context.Context, cc *grpc.ClientConn) error {
+	err := r.nodes.at(ctx, address, func(ctx context.Context, cc *grpc.ClientConn) error {
 		a = r.once(ctx, cc)
 		return a.err
 	})

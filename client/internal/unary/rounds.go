@@ -12,8 +12,9 @@ import (
 	"holdfast/transport/wire"
 )
 
-// Any makes a call at one server after the other, with a back-off after each round, until a server decides it or ctx
-// ends. When ctx ends, the error wraps its cause and the last obstacle.
+// Any makes a call at one server after the other, with a back-off after each round, until a server decides it, each one
+// that answers denies the client (see [route.Denied]), or ctx ends. When ctx ends, the error wraps its cause and the last
+// obstacle.
 func (n *Nodes) Any(ctx context.Context, call Call) error {
 	var trouble route.Failure
 	began := time.Now()
@@ -33,7 +34,7 @@ func (n *Nodes) Leader(ctx context.Context, call Call) error {
 	return n.Any(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
 		err := call(ctx, cc)
 		if e, ok := errors.AsType[*session.NotLeaderError](wire.Domain(err)); ok && e.Address != "" {
-			return n.At(ctx, e.Address, call)
+			return n.at(ctx, e.Address, call)
 		}
 		return err
 	})
@@ -65,7 +66,7 @@ func (n *Nodes) asksOthers(began time.Time, trouble *route.Failure) bool {
 // oneOf makes a call at one address after the other, until a node decides it or ctx ends.
 func (n *Nodes) oneOf(ctx context.Context, addresses []string, trouble *route.Failure, call Call) (bool, error) {
 	for _, address := range addresses {
-		err := n.At(ctx, address, call)
+		err := n.at(ctx, address, call)
 		if route.Judge(err) == route.Final {
 			return true, err
 		}
@@ -80,8 +81,12 @@ func (n *Nodes) oneOf(ctx context.Context, addresses []string, trouble *route.Fa
 }
 
 // backOff ends the nth round of a call, and waits before the next one: a back-off, on top of what the last server asks
-// for. The error is not nil when ctx ends first: it wraps the cause and the last obstacle.
+// for. The error is not nil when there is no next one: the servers deny the client, or ctx ends first, and it wraps the
+// cause and the last obstacle.
 func (n *Nodes) backOff(ctx context.Context, nth int, trouble *route.Failure) error {
+	if denial := trouble.Denial(); denial != nil {
+		return denial
+	}
 	if !over(ctx) {
 		trouble.Ended()
 	}
