@@ -38,13 +38,16 @@ func ClientPort() Table {
 		holdfastv1.ClusterService_GetStatus_FullMethodName, holdfastv1.ClusterService_ListMembers_FullMethodName,
 		holdfastv1.SessionService_GetSession_FullMethodName)
 	t.need(Client,
-		holdfastv1.SessionService_Connect_FullMethodName, holdfastv1.SessionService_OpenSession_FullMethodName,
+		holdfastv1.SessionService_OpenSession_FullMethodName,
 		holdfastv1.SessionService_ResumeSession_FullMethodName, holdfastv1.SessionService_TouchSessions_FullMethodName,
 		holdfastv1.SessionService_UpgradeSession_FullMethodName, holdfastv1.SessionService_CloseSession_FullMethodName,
 		holdfastv1.TreeService_Create_FullMethodName, holdfastv1.TreeService_Delete_FullMethodName,
 		holdfastv1.TreeService_DeleteTree_FullMethodName, holdfastv1.TreeService_Set_FullMethodName,
 		holdfastv1.TreeService_SetACL_FullMethodName, holdfastv1.TreeService_Transact_FullMethodName,
 		holdfastv1.IdService_AllocateIds_FullMethodName)
+	// A Connect stream is for all who may read the tree. Each of its requests needs what the call needs that does the
+	// same alone, see [holdfast/transport/guard.Requests].
+	t.need(Client|Reader, holdfastv1.SessionService_Connect_FullMethodName)
 	t.need(Client|Reader, // within the access lists of the tree
 		holdfastv1.TreeService_Get_FullMethodName, holdfastv1.TreeService_Exists_FullMethodName,
 		holdfastv1.TreeService_List_FullMethodName, holdfastv1.TreeService_GetEphemerals_FullMethodName,

@@ -145,6 +145,26 @@ func TestWhoMayDoWhat(t *testing.T) {
 			_, err = s.Recv()
 			return err
 		}
+		ask["open"] = func(cc *grpc.ClientConn) error { // in a stream
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s, err := holdfastv1.NewSessionServiceClient(cc).Connect(ctx)
+			if err != nil {
+				return err
+			}
+			if err = s.Send(openOne(1)); err != nil {
+				return err
+			}
+			for {
+				m, err := s.Recv()
+				if err != nil || m.GetOpened() != nil {
+					return err
+				}
+				if m.GetFailed() != nil {
+					return wire.FailedError(m.GetFailed())
+				}
+			}
+		}
 		ask["snapshot"] = func(cc *grpc.ClientConn) error { // a stream too
 			return new(taken).take(t.Context(), holdfastv1.NewClusterServiceClient(cc), &holdfastv1.TakeSnapshotRequest{}, 0)
 		}
@@ -157,10 +177,10 @@ func TestWhoMayDoWhat(t *testing.T) {
 			{auth.NewToken().Secret(), "", session.ErrUnauthenticated},
 			{"nonsense", "", session.ErrUnauthenticated},
 			{secret("old"), "", session.ErrUnauthenticated},
-			{secret("client"), "status connect", session.ErrForbidden},
-			{secret("reader"), "status list", session.ErrForbidden},
-			{secret("operator"), "status list", session.ErrForbidden},
-			{secret("admin"), "status list connect snapshot", session.ErrForbidden},
+			{secret("client"), "status connect open", session.ErrForbidden},
+			{secret("reader"), "status list connect", session.ErrForbidden},
+			{secret("operator"), "status list connect", session.ErrForbidden},
+			{secret("admin"), "status list connect open snapshot", session.ErrForbidden},
 		} {
 			cc := c.as(n, tt.token)
 			for call, f := range ask {
@@ -191,7 +211,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		for _, line := range []string{
 			`holdfast_operator_acts_total{act="take snapshot",reason="done"} 1`,
 			`holdfast_operator_acts_total{act="take snapshot",reason="refused"} 7`,
-			`holdfast_calls_forbidden_total{reason="expired"} 5`,
+			`holdfast_calls_forbidden_total{reason="expired"} 6`,
 		} {
 			if !strings.Contains(body, line+"\n") {
 				t.Errorf("/metrics lacks %s: %s", line, grep(body, "acts_total|forbidden"))
@@ -202,6 +222,13 @@ func TestWhoMayDoWhat(t *testing.T) {
 			t.Errorf("the audit is %s", grep(log, "act="))
 		}
 	})
+}
+
+// openOne opens a session.
+func openOne(seq uint64) *holdfastv1.ClientMessage {
+	return &holdfastv1.ClientMessage{Message: &holdfastv1.ClientMessage_Open{Open: &holdfastv1.Open{
+		Seq: seq, Timeout: wire.PromiseProto(10 * time.Second), RequestId: []byte("0123456789abcdef"),
+	}}}
 }
 
 // touchAll is a touch of all sessions of a connection.
@@ -266,6 +293,12 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 			if err := touch(name); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
+		}
+		if err := streams["less"].Send(openOne(2)); err != nil { // what a reader may not have
+			t.Fatal(err)
+		}
+		if err := touch("less"); err != nil {
+			t.Fatal(err)
 		}
 		delete(k.lines, "client")
 		line, err := auth.Line("less", k.tokens["less"].Digest(), auth.Reader, time.Time{})

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,12 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
 	"holdfast/auth"
 	"holdfast/client"
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/timeout"
 	"holdfast/transport/guard"
+	"holdfast/tree"
 )
 
 // Who has no token sees nothing, a reader sees everything and cannot act, an operator acts and is in the audit with name
@@ -48,6 +53,12 @@ func TestRoles(t *testing.T) {
 	s, err := cl.Open(t.Context(), client.SessionOptions{Timeout: 10 * time.Second})
 	timeout.Check(t, err)
 	of := "sessions/" + s.ID().String()
+	_, err = s.Tree().Create(t.Context(), "/locks/backup/lock-0000000000", []byte("token-holder"),
+		client.CreateOptions{Kind: tree.Ephemeral, Parents: true})
+	timeout.Check(t, err)
+	for who, acts := range map[string]bool{"anna": false, "otto": false, "cleo": true, "ada": true} {
+		seesTheTree(t, c, tokens[who], acts)
+	}
 	ask := func(who, method, page string, form url.Values, origin string) (int, string) {
 		r, failed := http.NewRequestWithContext(t.Context(), method, c.url(0, page), strings.NewReader(form.Encode()))
 		timeout.Check(t, failed)
@@ -88,7 +99,12 @@ func TestRoles(t *testing.T) {
 		{"carl", "GET", "sessions", nil, "", 403, "reader"},
 		{"carl", "GET", "settings", nil, "", 403, "reader"},
 		{"carl", "GET", "samples", nil, "", 403, "reader"},
+		{"carl", "GET", "tree", nil, "", 403, "reader"},
 		{"anna", "GET", "", nil, "", 200, "you are <b>token:anna</b>"},
+		{"anna", "GET", "tree", nil, "", 200, "locks"},
+		{"anna", "GET", "locks", nil, "", 200, "token-holder"},
+		{"otto", "GET", "tree", nil, "", 200, "locks"},
+		{"otto", "GET", "locks", nil, "", 200, "token-holder"},
 		{"anna", "GET", of, nil, "", 200, "Why it is alive"},
 		{"anna", "POST", of + "/kill", kill, "", 403, "operator"},
 		{"otto", "GET", of, nil, "", 200, "End it"},
@@ -134,5 +150,26 @@ func TestRoles(t *testing.T) {
 	}
 	if done != 1 {
 		t.Errorf("%d lines of the act, want 1:\n%s", done, audit)
+	}
+}
+
+// seesTheTree looks at the pages about the tree in a browser with a token: they show it and follow it, and offer changes
+// to whom may make them.
+func seesTheTree(t *testing.T, c *cluster, token string, changes bool) {
+	t.Helper()
+	b := open(t, c.configs[0].Listen.HTTP)
+	basic := base64.StdEncoding.EncodeToString([]byte("whoever:" + token))
+	_, err := chromedp.Call(b.ctx, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{
+		Headers: network.Headers{"Authorization": "Basic " + basic},
+	})
+	timeout.Check(t, err)
+	b.visit(c.url(0, "locks"))
+	b.shows("token-holder")
+	b.until(`document.getElementById("live").textContent === "Live"`)
+	b.visit(c.url(0, "tree?path=/locks/backup"))
+	b.shows("lock-0000000000")
+	b.until(`document.getElementById("live").textContent === "Live"`)
+	if offered := value[bool](b, `!!document.querySelector('form[action="/ui/tree/create"]')`); offered != changes {
+		t.Errorf("the page of the tree offers changes: %v, want %v", offered, changes)
 	}
 }

@@ -1,9 +1,11 @@
 package whole_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"holdfast/test/whole"
 	"holdfast/transport/guard"
 	"holdfast/transport/secure"
+	"holdfast/tree"
 )
 
 // With auth: both over TLS, the name of a certificate has the roles of the file, and a token goes over TLS without a
@@ -83,6 +86,92 @@ func TestRolesOfCertificates(t *testing.T) {
 		defer bot.Close()
 		if err := list(bot); err != nil {
 			t.Errorf("a token, which goes before the certificate, lists: %v", err)
+		}
+	})
+}
+
+// Each role does with the SDK what docs/operations.md says: readers and operators read the tree and watch it, without a
+// session. What a role may not do is refused at once, with the role that it needs.
+func TestRolesWithTheSDK(t *testing.T) {
+	tokens, file := map[string]auth.Token{}, filepath.Join(t.TempDir(), "auth.yaml")
+	text := "tokens:\n"
+	for name, roles := range map[string]auth.Roles{
+		"client": auth.Client, "reader": auth.Reader, "operator": auth.Operator, "admin": auth.Admin,
+	} {
+		tokens[name] = auth.NewToken()
+		line, err := auth.Line(name, tokens[name].Digest(), roles, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += line + "\n"
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	whole.RunSetup(t, whole.Setup{Change: func(cfg *config.Config) {
+		cfg.Auth = config.Auth{Mode: guard.Tokens, File: file}
+	}}, func(c *whole.Cluster) {
+		t := c.T // the bubble's
+		as := func(name string) *client.Client {
+			cl, err := client.New(client.Config{
+				Endpoints: []string{"n1:7400", "n2:7400", "n3:7400"}, Dial: c.Host(name).Dial, PlainToken: true,
+				Token: client.StaticToken(tokens[name].Secret()),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { cl.Close() })
+			return cl
+		}
+		admin := as("admin")
+		defer admin.Close()
+		writer := c.Session(admin, 20*time.Second)
+		if _, err := writer.Tree().Create(t.Context(), "/a", []byte("1"), client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for name, may := range map[string]string{
+			"client": "open read watch", "reader": "read watch list", "operator": "read watch list",
+			"admin": "open read watch list",
+		} {
+			cl := as(name)
+			for call, do := range map[string]func(context.Context) error{
+				"open": func(ctx context.Context) error {
+					s, err := cl.Open(ctx, client.SessionOptions{Timeout: 20 * time.Second})
+					if err == nil {
+						err = s.Close(ctx)
+					}
+					return err
+				},
+				"read": func(ctx context.Context) error {
+					e, err := cl.Tree().Get(ctx, "/a")
+					if err == nil && string(e.Data) != "1" {
+						t.Errorf("%s reads %q", name, e.Data)
+					}
+					return err
+				},
+				"watch": func(ctx context.Context) error {
+					for _, err := range cl.Tree().Watch(ctx, "/a", tree.WatchRecursive) {
+						return err // with the first event, which says that the watch has begun
+					}
+					return nil
+				},
+				"list": func(ctx context.Context) error {
+					_, err := cl.List(ctx, client.ListOptions{})
+					return err
+				},
+			} {
+				began := time.Now()
+				err := do(t.Context())
+				switch allowed := strings.Contains(may, call); {
+				case allowed && err != nil, !allowed && !errors.Is(err, session.ErrForbidden):
+					t.Errorf("%s, who may %s: %s: got %v", name, may, call, err)
+				case !allowed && time.Since(began) > time.Second:
+					t.Errorf("%s: %s was refused after %v", name, call, time.Since(began))
+				}
+			}
+			if err := cl.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

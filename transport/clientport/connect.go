@@ -10,6 +10,7 @@ import (
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/gate"
+	"holdfast/transport/guard"
 	"holdfast/transport/port"
 	"holdfast/transport/wire"
 )
@@ -52,6 +53,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 		server:       s,
 		network:      network,
 		reservations: s.gate.Reservations(caller, s.cfg.Stream.Requests),
+		requests:     guard.RequestsOf(ctx),
 		out:          newOutbox(s.cfg.Stream.Outgoing, network.Account, s.cfg.Patience, s.service.State),
 		sendOff:      sendOff{dismissed: make(chan struct{})},
 		streamState: newStreamState(s.cfg.Stream, func(busy bool) {
@@ -89,7 +91,9 @@ type connection struct {
 	server       *sessionServer
 	network      *port.Conn
 	reservations *gate.Reservations
-	conn         session.Connection
+	// requests decides which requests the caller may make. The stream's reader alone uses it.
+	requests *guard.Requests
+	conn     session.Connection
 	sendOff
 	out         *outbox
 	streamState *streamState
@@ -323,7 +327,10 @@ func (c *connection) takeOne(ctx context.Context, m *holdfastv1.ClientMessage) {
 func (c *connection) start(ctx context.Context, m *holdfastv1.ClientMessage) (err error) {
 	defer c.server.port.Recovered(wire.ConnectMethod, &err)
 	if one := m.GetTouch(); one != nil {
-		return c.touch(ctx, one)
+		return c.touch(ctx, one) // it renews what requests of this stream have begun
+	}
+	if err := c.requests.Admit(single(m)); err != nil {
+		return err
 	}
 	ctx = session.WithTrace(ctx, session.TraceFrom(m.GetTrace()))
 	switch one := m.GetMessage().(type) {

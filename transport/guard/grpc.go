@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -43,10 +44,15 @@ func (g *Guard) Stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo
 		return err
 	}
 	defer record.recovered()
-	err = next(srv, &stream{
+	guarded := &stream{
 		ServerStream: s, guard: g, method: info.FullMethod, call: call, id: id, from: showed.from, record: record,
-		ctx: record.in(withIdentity(ctx, id)),
-	})
+	}
+	guarded.needs.Store(uint32(call.Needs))
+	guarded.ctx = record.in(withIdentity(ctx, id))
+	if id.Known() {
+		guarded.ctx = context.WithValue(guarded.ctx, requestsKey{}, &Requests{guarded})
+	}
+	err = next(srv, guarded)
 	record.end(err)
 	return err
 }
@@ -69,6 +75,9 @@ type stream struct {
 	from   net.Addr
 	record *record
 	ctx    context.Context //nolint:containedctx // this is how gRPC hands a stream its context
+	// needs are the auth.Roles of which the caller must have one: those of the call, less those that do not allow what
+	// has been asked for on the stream.
+	needs atomic.Uint32
 }
 
 // Context returns the stream's context, with the caller's identity.
@@ -80,15 +89,53 @@ func (s *stream) RecvMsg(m any) error {
 		return err
 	}
 	s.record.about(m)
-	return s.guard.still(s.method, s.call, s.id, s.from)
+	return s.still()
 }
 
 // SendMsg sends a message, or says why the caller may not have it any more.
 func (s *stream) SendMsg(m any) error {
-	if err := s.guard.still(s.method, s.call, s.id, s.from); err != nil {
+	if err := s.still(); err != nil {
 		return err
 	}
 	return s.ServerStream.SendMsg(m)
+}
+
+// still returns an error when the caller may not have the stream any more.
+func (s *stream) still() error {
+	call := s.call
+	call.Needs = auth.Roles(s.needs.Load())
+	return s.guard.still(s.method, call, s.id, s.from)
+}
+
+type requestsKey struct{}
+
+// Requests decides about the requests of one stream, of which each may need other roles than the stream. A nil Requests
+// admits all: callers are not authenticated.
+type Requests struct{ stream *stream }
+
+// RequestsOf returns what decides about the requests of the stream of ctx.
+func RequestsOf(ctx context.Context) *Requests {
+	r, _ := ctx.Value(requestsKey{}).(*Requests)
+	return r
+}
+
+// Admit returns an error unless the caller may ask for what a method does. From then on the caller must have a role that
+// allows it, or loses the stream: what a stream has begun, such as a session, goes on without further requests. Not safe
+// for concurrent use.
+func (r *Requests) Admit(method string) error {
+	if r == nil {
+		return nil
+	}
+	s := r.stream
+	call, needs := s.guard.call(method), auth.Roles(s.needs.Load())
+	if needs&^call.Needs == 0 && needs != 0 {
+		return nil // whoever may send a message on this stream may ask for this
+	}
+	if err := s.guard.still(method, call, s.id, s.from); err != nil {
+		return err
+	}
+	s.needs.Store(uint32(needs & call.Needs))
+	return nil
 }
 
 // shownIn returns what the caller of a context showed.
