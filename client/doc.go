@@ -65,7 +65,7 @@
 // # Finding a node
 //
 // A client leaves a node that it has lost, that says it hears of no leader, or that owes an answer. With a session
-// timeout T, a node owes an answer from T/3 after the client sent the last touch that the node answered. Then two other
+// timeout T, a node owes an answer from 5/12 T after the client sent the last touch that the node answered. Then two other
 // nodes can be given T/4 each; client/internal/core/silence.go has the arithmetic.
 //
 // While a call waits, the client asks a node that has said nothing for a second for a sign of life, and leaves it when

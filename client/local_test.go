@@ -194,7 +194,7 @@ func TestLocalAndGlobalSessionsAreTouchedSeparately(t *testing.T) {
 		synctest.Wait()
 		got := c.node(1).record()
 		slices.Sort(got)
-		if len(got) != 2 || !strings.HasPrefix(got[0], "3s touch [") || !strings.HasPrefix(got[1], "3s touch [") ||
+		if len(got) != 2 || !strings.HasPrefix(got[0], "4s touch [") || !strings.HasPrefix(got[1], "4s touch [") ||
 			got[0] == got[1] {
 			t.Errorf("got %q, want one touch for each kind", got)
 		}

@@ -76,7 +76,7 @@ func TestStaysAndTouchesWhileNoOtherNodeServes(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		touches := slices.DeleteFunc(here.record(), func(m string) bool { return !strings.Contains(m, "touch") })
-		wantStrings(t, touches, "3s touch")
+		wantStrings(t, touches, "4s touch")
 		if len(other.record()) < 2 {
 			t.Error("the other node was not asked again")
 		}

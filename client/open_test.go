@@ -108,7 +108,7 @@ func TestAbandonedOpenIsClosed(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		// The touch names the held session, because the close of the other one may be lost.
-		wantStrings(t, n.record(), "0s open", "500ms close", "3s touch [100000000000001]")
+		wantStrings(t, n.record(), "0s open", "500ms close", "4s touch [100000000000001]")
 		if len(c.sessions) != 1 {
 			t.Error("the abandoned session lives on")
 		}
@@ -132,7 +132,7 @@ func TestAbandonedResumeIsNotKeptAlive(t *testing.T) {
 		n.record()
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		wantStrings(t, n.record(), "3s touch [100000000000002]")
+		wantStrings(t, n.record(), "4s touch [100000000000002]")
 		if held.Err() != nil {
 			t.Error(held.Err())
 		}
@@ -253,7 +253,7 @@ func TestSessionWhoseCloseWasRefusedIsNotKeptAlive(t *testing.T) {
 		n.record()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		wantStrings(t, n.record(), "3s touch [100000000000002]")
+		wantStrings(t, n.record(), "4s touch [100000000000002]")
 	})
 }
 
@@ -314,7 +314,7 @@ func TestCloseThatIsGivenUpLeavesTheSessionToExpire(t *testing.T) {
 		n.record()
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		wantStrings(t, n.record(), "1.5s touch [100000000000002]", "3s touch [100000000000002]")
+		wantStrings(t, n.record(), "2s touch [100000000000002]")
 		if other.Err() != nil || !errors.Is(s.Err(), session.ErrClosed) {
 			t.Errorf("Err: %v, %v", other.Err(), s.Err())
 		}

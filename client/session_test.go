@@ -14,7 +14,7 @@ import (
 	"holdfast/transport/wire"
 )
 
-func TestTouchesEveryQuarterOfTheTimeout(t *testing.T) {
+func TestTouchesEveryThirdOfTheTimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		s := mustOpen(t, cl, 12*time.Second)
@@ -22,10 +22,10 @@ func TestTouchesEveryQuarterOfTheTimeout(t *testing.T) {
 		mustOpen(t, cl, 11*time.Second) // one message touches both
 		time.Sleep(8 * time.Second)
 		synctest.Wait()
-		quarter := 11 * time.Second / 4
-		wantStrings(t, c.node(1).record(), "0s open", "0s open", quarter.String()+" touch",
-			(2*quarter).String()+" touch")
-		wantSafe(t, c, s, 2*quarter+promised(11*time.Second))
+		third := 11 * time.Second / 3
+		wantStrings(t, c.node(1).record(), "0s open", "0s open", third.String()+" touch",
+			(2*third).String()+" touch")
+		wantSafe(t, c, s, 2*third+promised(11*time.Second))
 	})
 }
 
@@ -43,17 +43,17 @@ func TestS3PromiseCountsFromTheSendingAndNeverShrinks(t *testing.T) {
 			}
 		})
 		n.slow(500 * time.Millisecond)
-		time.Sleep(3 * time.Second)
+		time.Sleep(4 * time.Second)
 		wantSafe(t, c, s, promised(12*time.Second))
 		time.Sleep(500 * time.Millisecond)
-		wantSafe(t, c, s, 14*time.Second) // sent at 3 s
-		time.Sleep(3 * time.Second)
-		wantSafe(t, c, s, 14*time.Second) // sent at 6 s, promised 5 s: earlier than 14 s
-		time.Sleep(1999 * time.Millisecond)
-		wantSafe(t, c, s, 14*time.Second)
-		time.Sleep(time.Millisecond) // so little was promised that the next touch came after a sixth of the timeout
-		wantSafe(t, c, s, 16*time.Second)
-		wantStrings(t, n.record(), "0s open", "3s touch", "6s touch", "8s touch")
+		wantSafe(t, c, s, 15*time.Second) // sent at 4 s
+		time.Sleep(4 * time.Second)
+		wantSafe(t, c, s, 15*time.Second) // sent at 8 s, promised 5 s: earlier than 15 s
+		time.Sleep(2999 * time.Millisecond)
+		wantSafe(t, c, s, 15*time.Second)
+		time.Sleep(time.Millisecond) // so little was promised that the next touch came after a quarter of the timeout
+		wantSafe(t, c, s, 19*time.Second)
+		wantStrings(t, n.record(), "0s open", "4s touch", "8s touch", "11s touch")
 	})
 }
 
@@ -178,13 +178,13 @@ func TestS5AnswerFromBeforeASuspensionPromisesNothing(t *testing.T) {
 		w := newWallClock(cl.clock)
 		s := mustOpen(t, cl, 30*time.Second)
 		c.node(1).slow(200 * time.Millisecond)
-		time.Sleep(7*time.Second + 600*time.Millisecond) // a touch is in flight
+		time.Sleep(10*time.Second + 100*time.Millisecond) // a touch is in flight
 		w.advance(time.Minute)
 		time.Sleep(100 * time.Millisecond)
 		wantSafe(t, c, s, -1) // the answer has come
 		time.Sleep(200 * time.Millisecond)
 		// the answer to the touch sent when the suspension was noticed
-		wantSafe(t, c, s, 7700*time.Millisecond+promised(30*time.Second))
+		wantSafe(t, c, s, 10200*time.Millisecond+promised(30*time.Second))
 	})
 }
 
@@ -193,12 +193,12 @@ func TestDifferentTimeoutsAreTouchedByID(t *testing.T) {
 		c, cl := newTrial(t, 1, 1)
 		short, long := mustOpen(t, cl, 6*time.Second), mustOpen(t, cl, 30*time.Second)
 		c.node(1).record()
-		time.Sleep(1500 * time.Millisecond)
-		wantSafe(t, c, short, 1500*time.Millisecond+promised(6*time.Second))
-		wantSafe(t, c, long, 1500*time.Millisecond+promised(30*time.Second))
+		time.Sleep(2 * time.Second)
+		wantSafe(t, c, short, 2*time.Second+promised(6*time.Second))
+		wantSafe(t, c, long, 2*time.Second+promised(30*time.Second))
 		got := c.node(1).record()
 		slices.Sort(got)
-		wantStrings(t, got, "1.5s touch [100000000000001]", "1.5s touch [100000000000002]")
+		wantStrings(t, got, "2s touch [100000000000001]", "2s touch [100000000000002]")
 	})
 }
 
@@ -219,8 +219,8 @@ func TestTouchFailures(t *testing.T) {
 				c, cl := newTrial(t, 1, 1)
 				s, other := mustOpen(t, cl, 12*time.Second), mustOpen(t, cl, 12*time.Second)
 				c.set(func() { c.node(1).failures = map[session.ID]error{s.ID(): tt.err} })
-				time.Sleep(3 * time.Second)
-				wantSafe(t, c, other, 3*time.Second+promised(12*time.Second))
+				time.Sleep(4 * time.Second)
+				wantSafe(t, c, other, 4*time.Second+promised(12*time.Second))
 				if !errors.Is(s.Err(), tt.want) {
 					t.Fatalf("Err: got %v, want %v", s.Err(), tt.want)
 				}
@@ -234,7 +234,7 @@ func TestTouchFailures(t *testing.T) {
 				wantSafe(t, c, s, promised(12*time.Second)) // a promise is never taken back
 				c.set(func() { c.node(1).failures = nil })
 				time.Sleep(time.Second) // the client touches again after a twelfth of the timeout
-				wantSafe(t, c, s, 4*time.Second+promised(12*time.Second))
+				wantSafe(t, c, s, 5*time.Second+promised(12*time.Second))
 			})
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"holdfast/tree"
 )
 
-// A node falls silent right after an answer. The client leaves it a third of the timeout after it sent the answered
+// A node falls silent right after an answer. The client leaves it 5/12 of the timeout after it sent the answered
 // touch, to the nanosecond. Two other silent nodes can then be tried before the session can expire.
 func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -37,15 +37,15 @@ func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 		for _, n := range c.all() {
 			n.refuseAll(errMute)
 		}
-		time.Sleep(timeout/3 - 1)
+		time.Sleep(timeout*5/12 - 1)
 		synctest.Wait()
 		if n, log := resumed(); n > 0 {
-			t.Fatalf("before a third of the timeout was over: %q", log)
+			t.Fatalf("before 5/12 of the timeout were over: %q", log)
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if n, log := resumed(); n != 1 || log[0] != "4s resume "+s.ID().String()+" attempt 1" {
-			t.Fatalf("at a third of the timeout: %q", log)
+		if n, log := resumed(); n != 1 || log[0] != "5s resume "+s.ID().String()+" attempt 1" {
+			t.Fatalf("at 5/12 of the timeout: %q", log)
 		}
 		time.Sleep(timeout/4 - 1)
 		synctest.Wait()
@@ -54,7 +54,7 @@ func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if n, log := resumed(); n != 1 || log[0] != "7s resume "+s.ID().String()+" attempt 2" {
+		if n, log := resumed(); n != 1 || log[0] != "8s resume "+s.ID().String()+" attempt 2" {
 			t.Fatalf("after the time of the first other node: %q", log)
 		}
 		if s.SafeUntil().IsZero() {
@@ -65,10 +65,10 @@ func TestSilenceIsNoticedInTimeToTryTwoOthers(t *testing.T) {
 		}
 		time.Sleep(timeout / 4)
 		synctest.Wait()
-		if n, log := resumed(); n != 1 || log[0] != "10s resume "+s.ID().String()+" attempt 3" {
+		if n, log := resumed(); n != 1 || log[0] != "11s resume "+s.ID().String()+" attempt 3" {
 			t.Fatalf("after the time of the second other node: %q", log)
 		}
-		wantSafe(t, c, s, 10*time.Second+promised(timeout))
+		wantSafe(t, c, s, 11*time.Second+promised(timeout))
 		if s.Context().Err() != nil || slices.Contains(kinds(s), "lapsed") {
 			t.Error("the promise ran out before the third node served")
 		}

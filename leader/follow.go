@@ -110,7 +110,7 @@ func (t *Tracker) heartbeat(s *stream) *session.Heartbeat {
 		return nil
 	}
 	beat.Committed = t.view.CommitIndex()
-	beat.Attachment, beat.NotTaken = attachment, s.confirm(beat.Confirmed)
+	beat.Attachment, beat.NotTaken = attachment, s.named(beat.Processed)
 	return beat
 }
 

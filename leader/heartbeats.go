@@ -273,6 +273,7 @@ func (h *heartbeats) send(s *stream) *session.Heartbeat {
 	s.sentAt = mono
 	return &session.Heartbeat{
 		Round: r.n, Good: h.rounds.good.number(), Confirmed: h.rounds.confirmed(s),
+		Processed: h.rounds.known(s),
 		VotesFrom: h.rounds.votesFrom(s, now), Compare: h.rounds.comparison.index, Compared: h.rounds.comparison.found,
 		Interval: h.pace.interval(), AppliedElsewhere: h.rounds.appliedElsewhere(s),
 		Aside: h.rounds.aside(now), FullDisks: h.rounds.fullDisks(now),

@@ -173,7 +173,7 @@ func TestS1NeedsGoodRounds(t *testing.T) {
 	})
 }
 
-// S1: touches not taken are named once, together with the confirmation of their answer.
+// S1: touches not taken are named once, in the heartbeat after their answer.
 func TestS1NotTaken(t *testing.T) {
 	late(t, func(w *world) {
 		w.has(4, 2)
@@ -191,13 +191,14 @@ func TestS1NotTaken(t *testing.T) {
 		a.Attachment = applied
 		m.says(a)
 		w.at(500 * ms)
-		if got := m.last(); got.Confirmed != 0 || got.NotTaken != nil {
-			t.Errorf("%+v, want nothing named before it is confirmed", *got)
+		got, want := m.last(), []session.ID{4, 7, 9, 8}
+		if got.Confirmed != 0 || got.Processed != 1 || !sameIDs(got.NotTaken, want) {
+			t.Errorf("%+v, want confirmed 0, processed 1, not taken %v", *got, want)
 		}
 		m.says(answer(2))
 		w.at(1000 * ms)
-		if got, want := m.last(), []session.ID{4, 7, 9, 8}; got.Confirmed != 1 || !sameIDs(got.NotTaken, want) {
-			t.Errorf("%+v, want confirmed 1, not taken %v", *got, want)
+		if got := m.last(); got.Confirmed != 1 || got.Processed != 2 || got.NotTaken != nil {
+			t.Errorf("%+v, want confirmed 1, processed 2 and nothing named twice", *got)
 		}
 		m.says(answer(3))
 		w.at(1500 * ms)

@@ -146,6 +146,14 @@ func (r *rounds) confirmed(s *stream) uint64 {
 	return 0
 }
 
+// known returns p of S1 for s: the newest of its answers that have been processed.
+func (r *rounds) known(s *stream) uint64 {
+	if m := r.current(s); m != nil {
+		return m.processed.number()
+	}
+	return 0
+}
+
 // expects reports whether s is its node's newest stream and an answer to round n is due on it.
 func (r *rounds) expects(s *stream, n uint64) bool {
 	m := r.current(s)

@@ -19,8 +19,8 @@ const (
 	maxReplies = 64<<10 + maxMoving
 	// maxSent bounds the weight of what is sent in one message, because a heartbeat that comes due meanwhile waits.
 	maxSent = 4 * session.MaxPeerBatch
-	// maxNotTaken is the number of touches not taken that wait for their confirmation; more cost the learner its
-	// stream, and the next stream starts complete (T3).
+	// maxNotTaken is the number of touches not taken that no heartbeat has named yet; more cost the learner its stream,
+	// and the next stream starts complete (T3).
 	maxNotTaken = 1 << 16
 )
 
@@ -142,7 +142,7 @@ func (s *stream) refuse(round uint64, ids []session.ID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.refused)+len(ids) > maxNotTaken {
-		return fmt.Errorf("take touches: more than %d are not taken and not confirmed: %w", maxNotTaken, ErrSlow)
+		return fmt.Errorf("take touches: more than %d are not taken and not named: %w", maxNotTaken, ErrSlow)
 	}
 	for _, id := range ids {
 		s.refused = append(s.refused, refusal{round, id})
@@ -150,8 +150,8 @@ func (s *stream) refuse(round uint64, ids []session.ID) error {
 	return nil
 }
 
-// confirm returns the touches not taken of the answers up to a round, each only once (S1).
-func (s *stream) confirm(round uint64) []session.ID {
+// named returns the touches not taken of the answers up to a round, each only once (S1).
+func (s *stream) named(round uint64) []session.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ids []session.ID

@@ -2,7 +2,6 @@ package learner
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +13,7 @@ const (
 	// chunk is how many sessions one message of an answer holds: about 5 bytes each as a rule, 13 bytes at most.
 	chunk = 32 << 10
 	// maxUnconfirmed is how many answers are remembered while no round is good; then the oldest is forgotten. A later
-	// confirmation covers a forgotten answer, and a refusal of one of its touches still counts, see confirmed.
+	// confirmation covers a forgotten answer.
 	maxUnconfirmed = 1024
 )
 
@@ -49,7 +48,7 @@ func (w *answerer) answer(beat *session.Heartbeat, all bool) error {
 	w.touches = touches
 	slices.SortFunc(touches, func(a, b taken) int { return cmp.Compare(a.id, b.id) })
 	digest := w.digest(beat.Compare)
-	w.log.remember(answered{beat.Round, tag}, digest)
+	w.log.remember(answered{beat.Round, tag, now}, digest)
 	for {
 		n := min(len(touches), chunk)
 		a := w.pack(touches[:n], now)
@@ -96,8 +95,20 @@ func (w *answerer) digest(index uint64) session.StateDigest {
 	return session.StateDigest{}
 }
 
-// answered names an answer of a stream by its round, and the tag under which its touches were reported.
-type answered struct{ round, tag uint64 }
+// answered names an answer of a stream by its round, the tag under which its touches were reported, and when its table
+// was taken.
+type answered struct {
+	round, tag uint64
+	at         time.Duration
+}
+
+// heardAnswers is what a heartbeat tells of a stream's answers (S1). Zero tags stand for none.
+type heardAnswers struct {
+	// confirmed is the newest confirmed answer that is remembered.
+	confirmed answered
+	// processed is the tag of the newest processed answer that is remembered.
+	processed uint64
+}
 
 // answerLog remembers the answers of one stream. Safe for concurrent use.
 type answerLog struct {
@@ -126,28 +137,20 @@ func (l *answerLog) digest() session.StateDigest {
 	return l.reported
 }
 
-// confirmed returns the tag of the newest remembered answer up to a round, 0 for none, and forgets the answers up to
-// it. last bounds the tags of all answers up to the round, including answers that were forgotten because there were too
-// many: the tags of these are below the tag of the oldest remembered answer.
-//
-// The relay needs last to heed the leader's refusal of a touch in a forgotten answer. The leader names a refused touch
-// only once, and a later confirmation covers the answer that reported it (without: I3).
-func (l *answerLog) confirmed(round uint64) (tag, last uint64) {
+// heard returns what a heartbeat tells of the answers, and forgets the confirmed ones.
+func (l *answerLog) heard(confirmed, processed uint64) (h heardAnswers) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
-	for n < len(l.answers) && l.answers[n].round <= round {
-		tag = l.answers[n].tag
-		n++
-	}
-	switch {
-	case n > 0:
-		last = tag
-	case len(l.answers) > 0:
-		last = l.answers[0].tag - 1
-	default:
-		last = math.MaxUint64
+	for _, a := range l.answers {
+		if a.round <= confirmed {
+			h.confirmed = a
+			n++
+		}
+		if a.round <= max(confirmed, processed) {
+			h.processed = a.tag
+		}
 	}
 	l.answers = slices.Delete(l.answers, 0, n)
-	return tag, last
+	return h
 }

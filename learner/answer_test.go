@@ -176,28 +176,32 @@ func TestE1IsLookedAtAgainWhileAnswering(t *testing.T) {
 	})
 }
 
-// S1: a confirmation covers the answers up to its round, and no forgotten answer has a tag above last.
+// S1: a confirmation covers the answers up to its round, and confirmed answers are forgotten.
 func TestS1TheLogOfAnswers(t *testing.T) {
 	l := &answerLog{}
-	expect := func(round, tag, last uint64) {
+	expect := func(confirmed, processed uint64, want heardAnswers) {
 		t.Helper()
-		if gotTag, gotLast := l.confirmed(round); gotTag != tag || gotLast != last {
-			t.Errorf("round %d confirms tag %d, last %d; want %d, %d", round, gotTag, gotLast, tag, last)
+		if got := l.heard(confirmed, processed); got != want {
+			t.Errorf("confirmed %d, processed %d: %+v, want %+v", confirmed, processed, got, want)
 		}
 	}
-	expect(5, 0, math.MaxUint64) // nothing is remembered, so any answer may have been forgotten
-	for round := uint64(1); round <= 4; round++ {
-		l.remember(answered{round, 10 * round}, session.StateDigest{Index: round})
+	remember := func(from, to uint64) {
+		for round := from; round <= to; round++ {
+			l.remember(answered{round, 10 * round, time.Duration(round)}, session.StateDigest{Index: round})
+		}
 	}
-	expect(0, 0, 9)
-	expect(2, 20, 20)
-	expect(2, 0, 29) // already confirmed
-	for round := uint64(5); round <= 4+maxUnconfirmed; round++ {
-		l.remember(answered{round, 10 * round}, session.StateDigest{Index: round})
-	}
-	expect(4, 0, 49) // answers 3 and 4 were forgotten
+	expect(5, 5, heardAnswers{})
+	remember(1, 4)
+	expect(0, 0, heardAnswers{})
+	expect(2, 3, heardAnswers{confirmed: answered{2, 20, 2}, processed: 30})
+	expect(2, 2, heardAnswers{}) // already confirmed
+	expect(2, 3, heardAnswers{processed: 30})
+	remember(5, 4+maxUnconfirmed)
+	expect(4, 4, heardAnswers{}) // answers 3 and 4 were forgotten
 	if got := l.digest().Index; got != 4+maxUnconfirmed {
 		t.Errorf("the newest digest is of index %d, want %d", got, 4+maxUnconfirmed)
 	}
-	expect(math.MaxUint64, 10*(4+maxUnconfirmed), 10*(4+maxUnconfirmed))
+	newest := uint64(4 + maxUnconfirmed)
+	expect(math.MaxUint64, 0,
+		heardAnswers{confirmed: answered{newest, 10 * newest, time.Duration(newest)}, processed: 10 * newest})
 }

@@ -24,6 +24,8 @@ type connection struct {
 	drained bool
 	// over is set when the connection has ended.
 	over atomic.Bool
+	// confirming counts the touches that wait for their confirmation.
+	confirming atomic.Int32
 
 	mu sync.Mutex
 	// sessions are the global sessions of this connection, and for a moment some that have ended. guarded by mu

@@ -1,8 +1,11 @@
 package learner
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast/session"
@@ -35,47 +38,189 @@ func TestS1ConfirmsWhatWasReported(t *testing.T) {
 	})
 }
 
+// inPart has a server with session 1, whose table was taken at 1 s in round 2 and at 1.5 s in round 3. The touch at 1.3 s
+// is in round 3.
+func inPart(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.follow()
+	w.open(1, 1)
+	w.leader.beat(session.Heartbeat{})
+	time.Sleep(time.Second)
+	w.leader.beat(session.Heartbeat{})
+	time.Sleep(300 * time.Millisecond)
+	w.conn.Touch(nil)
+	time.Sleep(200 * time.Millisecond)
+	w.leader.beat(session.Heartbeat{})
+	return w
+}
+
+// S1: a processed answer confirms its touches as of the taking of the table for the newest confirmed answer, and all of
+// them once it is confirmed itself.
+func TestS1ProcessedAnswersAreConfirmedInPart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := inPart(t)
+		w.leader.beat(session.Heartbeat{Processed: 3})
+		w.promises("without a confirmed answer, from the open", promised(1500*time.Millisecond))
+		w.leader.beat(session.Heartbeat{Confirmed: 2, Processed: 3})
+		w.promises("from the taking in round 2", promised(500*time.Millisecond))
+		w.leader.beat(session.Heartbeat{Confirmed: 3, Processed: 4})
+		w.promises("from the touch in round 3", promised(200*time.Millisecond))
+	})
+}
+
+// S1: a touch that came before the confirmed answer's taking counts from its receipt also when a later answer has it.
+func TestS1NoTouchIsNewerThanItself(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := inPart(t)
+		time.Sleep(time.Second)
+		w.leader.beat(session.Heartbeat{})
+		w.leader.beat(session.Heartbeat{Confirmed: 4, Processed: 5})
+		w.promises("from the touch", promised(1200*time.Millisecond))
+	})
+}
+
+func TestS1NotTakenIsNotConfirmedInPart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := inPart(t)
+		w.leader.beat(session.Heartbeat{Confirmed: 2, Processed: 3, NotTaken: []session.ID{1}})
+		w.promises("of a session that was not taken, from its open", promised(1500*time.Millisecond))
+	})
+}
+
+// S5: an answer from before a suspension dates no touch: the clock of this node has not shown the time between them.
+func TestS5NothingIsConfirmedAsOfATimeBeforeASuspension(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := inPart(t)
+		w.suspend(time.Hour)
+		w.conn.Touch(nil)
+		w.leader.beat(session.Heartbeat{})
+		w.leader.beat(session.Heartbeat{Confirmed: 3, Processed: 4})
+		w.promisesNothing("as of an answer from before the suspension")
+		time.Sleep(time.Second)
+		w.leader.beat(session.Heartbeat{Confirmed: 4, Processed: 5})
+		w.promises("from the touch after the suspension", promised(time.Second))
+	})
+}
+
+// told has the promises that a connection is told later.
+type told struct {
+	after []time.Duration
+	safe  []time.Duration
+}
+
+// touches touches at once, and notes when more is promised, and what.
+func (w *world) touches(ids ...session.ID) (session.Touched, *told) {
+	w.t.Helper()
+	sent, later := time.Now(), &told{}
+	touched := w.conn.TouchAndConfirm(ids, func(safe time.Duration) {
+		later.after, later.safe = append(later.after, time.Since(sent)), append(later.safe, safe)
+	})
+	return touched, later
+}
+
+// S3: the answer to a touch promises what is confirmed. When the heartbeat after the one that reported it comes, more is
+// promised for the same touch.
+func TestS3ATouchIsPromisedMoreOnceItIsConfirmed(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		w.open(1, 1)
+		w.good()
+		time.Sleep(time.Second)
+		w.good() // taken at 1 s, in round 2
+		time.Sleep(300 * time.Millisecond)
+		touched, later := w.touches()
+		if want := promised(1300 * time.Millisecond); touched.SafeFor != want {
+			t.Errorf("at once: %v, want %v from the open", touched.SafeFor, want)
+		}
+		time.Sleep(200 * time.Millisecond)
+		w.leader.beat(session.Heartbeat{Good: 2, Confirmed: 1, Processed: 2})
+		synctest.Wait()
+		if len(later.safe) > 0 {
+			t.Errorf("told %v before the touch was confirmed", later.safe)
+		}
+		time.Sleep(500 * time.Millisecond)
+		w.leader.beat(session.Heartbeat{Good: 3, Confirmed: 2, Processed: 3})
+		synctest.Wait()
+		if want := promised(300 * time.Millisecond); !slices.Equal(later.safe, []time.Duration{want}) ||
+			later.after[0] != 700*time.Millisecond {
+			t.Errorf("told %v after %v, want %v after 700ms: from the taking in round 2", later.safe, later.after, want)
+		}
+	})
+}
+
+// S3: nothing is told for a session that has ended since, or of a touch that was not taken.
+func TestS3NothingMoreIsPromised(t *testing.T) {
+	for name, then := range map[string]func(*world){
+		"the session ended": func(w *world) { w.move(1, 9) },
+		"not taken":         func(*world) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.follow()
+				w.open(1, 1)
+				w.good()
+				time.Sleep(time.Second)
+				_, later := w.touches()
+				w.good()
+				then(w)
+				w.leader.beat(session.Heartbeat{Good: 3, Confirmed: 2, Processed: 3, NotTaken: []session.ID{1}})
+				synctest.Wait()
+				if len(later.safe) > 0 {
+					t.Errorf("told %v", later.safe)
+				}
+			})
+		})
+	}
+}
+
+// S3: a touch by token waits for its confirmation, as long as its caller wants.
+func TestS3ATokenWaitsForItsConfirmation(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		w.open(1, 1)
+		w.good()
+		time.Sleep(time.Second)
+		w.good() // taken at 1 s, in round 2
+		time.Sleep(300 * time.Millisecond)
+		unary := w.connect(nil)
+		tokens := []session.Token{w.token(1, 1)}
+		since := time.Now()
+		if _, err := unary.TouchToken(t.Context(), tokens[0]); err != nil {
+			t.Fatal(err)
+		}
+		within, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		done := make(chan []time.Duration, 1)
+		go func() { done <- unary.Confirmed(within, since, tokens) }()
+		time.Sleep(200 * time.Millisecond)
+		w.leader.beat(session.Heartbeat{Good: 2, Confirmed: 1, Processed: 2})
+		time.Sleep(500 * time.Millisecond)
+		w.leader.beat(session.Heartbeat{Good: 3, Confirmed: 2, Processed: 3})
+		if got, want := <-done, promised(300*time.Millisecond); got[0] != want || time.Since(since) != 700*time.Millisecond {
+			t.Errorf("promised %v after %v, want %v after 700ms", got, time.Since(since), want)
+		}
+		since = time.Now()
+		if got := unary.Confirmed(within, since, tokens); time.Since(since) != 300*time.Millisecond || got[0] < 0 {
+			t.Errorf("promised %v after %v, want what there is after the 300ms left", got, time.Since(since))
+		}
+		time.Sleep(jeopardyIntervals * interval)
+		since = time.Now()
+		if unary.Confirmed(t.Context(), since, tokens); time.Since(since) != 0 {
+			t.Errorf("in jeopardy it waited for %v", time.Since(since))
+		}
+	})
+}
+
 func TestS1NotTakenIsNotConfirmed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := reported(t, 2)
 		w.leader.beat(session.Heartbeat{Confirmed: 2, NotTaken: []session.ID{1}})
 		w.promises("of the session that was not taken, from its open", promised(time.Second), 1)
 		w.promises("of the other session", promised(0), 2)
-	})
-}
-
-// S1: the leader names a touch that it did not take only once. The relay heeds the name even when it has forgotten the
-// answer that reported the touch, because the next confirmation covers that answer.
-func TestS1NotTakenOutlivesItsAnswer(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := reported(t, 2)
-		time.Sleep(time.Second)
-		w.conn.Touch([]session.ID{2})
-		for range maxUnconfirmed {
-			w.leader.beat(session.Heartbeat{})
-		}
-		w.leader.beat(session.Heartbeat{Confirmed: 2, NotTaken: []session.ID{1}})
-		w.leader.beat(session.Heartbeat{Confirmed: w.leader.round})
-		w.promises("of the session that was not taken, from its open", promised(2*time.Second), 1)
-		w.promises("of the other session", promised(0), 2)
-	})
-}
-
-// S1: a refusal of a touch in a forgotten answer leaves later reports alone.
-func TestS1ARefusalOfAForgottenAnswerLeavesLaterReports(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		l := w.follow()
-		w.open(1, 1)
-		for range 1 + maxUnconfirmed {
-			l.beat(session.Heartbeat{})
-		}
-		time.Sleep(time.Second)
-		w.conn.Touch(nil)
-		l.beat(session.Heartbeat{}) // reports the touch
-		l.beat(session.Heartbeat{Confirmed: 1, NotTaken: []session.ID{1}})
-		l.beat(session.Heartbeat{Confirmed: l.round})
-		w.promises("from the later report", promised(0))
 	})
 }
 

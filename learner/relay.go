@@ -16,7 +16,9 @@ type relay struct {
 	table *TouchTable
 	// heard takes in a heartbeat, judge the comparison in it; judge may be nil, see Config.Judge.
 	heard func(term uint64, beat *session.Heartbeat)
-	judge func(reported session.StateDigest, found session.Comparison)
+	// confirmed is told when the table may have confirmed touches.
+	confirmed func()
+	judge     func(reported session.StateDigest, found session.Comparison)
 	// beats holds the one heartbeat that is not answered yet (R1).
 	beats chan session.Heartbeat
 	// answerer belongs to the writer, but for its log of answers.
@@ -45,12 +47,13 @@ func newRelay(s *Server, link Link) (*relay, error) {
 			m.Welcome.Term, own)
 	}
 	return &relay{
-		link:  link,
-		term:  m.Welcome.Term,
-		table: s.table,
-		heard: s.heard,
-		judge: s.cfg.Judge,
-		beats: make(chan session.Heartbeat, 1),
+		link:      link,
+		term:      m.Welcome.Term,
+		table:     s.table,
+		heard:     s.heard,
+		confirmed: s.confirmations.look,
+		judge:     s.cfg.Judge,
+		beats:     make(chan session.Heartbeat, 1),
 		answerer: &answerer{
 			link: link, table: s.table, clock: s.clock, view: s.view, log: &answerLog{}, drain: &s.standing.drain,
 			full: s.cfg.FullDisk,
@@ -104,8 +107,9 @@ func (r *relay) read() error {
 // the leader has applied (M3).
 func (r *relay) hear(beat *session.Heartbeat) {
 	log := r.answerer.log
-	if tag, last := log.confirmed(beat.Confirmed); tag > 0 || len(beat.NotTaken) > 0 {
-		r.table.confirm(tag, last, beat.NotTaken)
+	if told := log.heard(beat.Confirmed, beat.Processed); told.processed > 0 || len(beat.NotTaken) > 0 {
+		r.table.confirm(told, beat.NotTaken)
+		r.confirmed()
 	}
 	r.heard(r.term, beat)
 	if r.judge != nil {

@@ -111,6 +111,8 @@ type Server struct {
 	ids   *idPool
 	clock *clock
 	table *TouchTable
+	// confirmations has the touches that wait until they are confirmed.
+	confirmations *confirmations
 	// tree serves the tree.
 	tree *namespace.Service
 }
@@ -126,6 +128,7 @@ func NewServer(cfg Config, view View) *Server {
 	s.local.usage.Capacity = cfg.Capacity
 	s.wait = newApplyWait(&cfg, view)
 	s.beats = newHeartbeats(cfg.Interval, s.clock.base)
+	s.confirmations = newConfirmations(s.table, s.beats, s.clock)
 	s.standing = newStanding(&cfg, s.beats, s.clock, view)
 	s.registry = &registry{node: cfg.Node, locals: cfg.Local, view: view, local: s.local, wait: s.wait}
 	s.upstream = &upstream{standing: s.standing}
@@ -159,6 +162,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { s.wait.queue.run(ctx) })
+	wg.Go(func() { s.confirmations.run(ctx) })
 	wg.Go(func() { s.tree.Run(ctx) })
 	if s.cfg.Local {
 		claim := func(ctx context.Context) (session.ID, error) {

@@ -104,8 +104,13 @@ type mark struct {
 // window is the set of confirmed tags. It holds the tags of this stream's answers up to the newest confirmed answer,
 // and the confirmed tags of the stream before, to which nothing is added any more (S1). Marks below floor count for
 // nothing (S5).
+//
+// Tags after upTo and up to processed are confirmed in part: their touches count as if received at asOf, when the table
+// of the answer upTo was taken, or when they were received if that is earlier.
 type window struct {
 	first, upTo       uint64
+	processed         uint64
+	asOf              time.Duration
 	oldFirst, oldUpTo uint64
 	floor             uint64
 }
@@ -113,6 +118,9 @@ type window struct {
 func (w *window) confirms(tag uint64) bool {
 	return tag >= w.first && tag <= w.upTo || tag >= w.oldFirst && tag <= w.oldUpTo
 }
+
+// partly reports whether tag is confirmed in part.
+func (w *window) partly(tag uint64) bool { return w.upTo > 0 && tag > w.upTo && tag <= w.processed }
 
 // dead reports whether no heartbeat will ever confirm tag.
 func (w *window) dead(tag uint64) bool { return tag < w.first && !w.confirms(tag) }
@@ -139,8 +147,9 @@ func (t *TouchTable) touch(a *attached, now time.Duration) (time.Duration, error
 	return s.touch(a, w, now)
 }
 
-// promised returns the promise for a at now (S3), negative for none. It is no touch.
-func (t *TouchTable) promised(a *attached, now time.Duration) time.Duration {
+// promised returns the promise for a keep-alive of a that was received at (S3), negative for none. It is no touch. The
+// confirmed touch may be newer than the keep-alive, which the promise then counts from.
+func (t *TouchTable) promised(a *attached, at time.Duration) time.Duration {
 	w := t.window.Load()
 	s := t.shardOf(a.id)
 	s.mu.Lock()
@@ -148,7 +157,7 @@ func (t *TouchTable) promised(a *attached, now time.Duration) time.Duration {
 	if a.ended {
 		return -1
 	}
-	return a.promise(w, now)
+	return a.promise(w, at)
 }
 
 // touchAll touches all and adds each outcome to out. all is in the order of the shards, apart from a few, so touchAll
@@ -167,6 +176,33 @@ func (t *TouchTable) touchAll(all *attachedSet, now time.Duration, out *outcome)
 	if locked != nil {
 		locked.mu.Unlock()
 	}
+}
+
+// promisedAll returns the smallest promise for a keep-alive of all that was received at (S3), negative if one has none.
+func (t *TouchTable) promisedAll(all *attachedSet, at time.Duration) time.Duration {
+	w := t.window.Load()
+	least := time.Duration(-1)
+	var locked *shard
+	for _, a := range all.slots {
+		if a == nil {
+			continue
+		}
+		locked = t.lock(a, locked)
+		safe := time.Duration(-1)
+		if !a.ended {
+			safe = a.promise(w, at)
+		}
+		if least < 0 || safe < least {
+			least = safe
+		}
+		if safe < 0 {
+			break
+		}
+	}
+	if locked != nil {
+		locked.mu.Unlock()
+	}
+	return least
 }
 
 // lock returns the shard of a, and locks it, unless it is the one that is locked already. It unlocks the other one.
@@ -205,7 +241,7 @@ func (a *attached) promise(w *window, now time.Duration) time.Duration {
 	if a.confirmed.tag == 0 || a.confirmed.tag < w.floor {
 		return -1
 	}
-	return safeFor(a.timeout(), now-a.confirmed.at)
+	return safeFor(a.timeout(), max(now-a.confirmed.at, 0))
 }
 
 // safeFor returns the promise of a session whose newest confirmed touch is so old (S3), negative for none. A hundredth
@@ -217,19 +253,35 @@ func safeFor(timeout, age time.Duration) time.Duration {
 	return -1
 }
 
-// settle applies w to the reported touches: it takes over the confirmed ones and drops the dead ones. Called with the
-// shard's mu held.
+// settle applies w to the reported touches: it takes over the confirmed ones and drops the dead ones. It keeps those that
+// are confirmed in part, because more of them may be confirmed later. Called with the shard's mu held.
 func (a *attached) settle(w *window) {
 	for a.older.tag != 0 {
 		switch {
 		case w.confirms(a.older.tag):
-			if a.older.at >= a.confirmed.at || a.confirmed.tag < w.floor {
-				a.confirmed = a.older
-			}
+			a.confirm(a.older, w)
 		case !w.dead(a.older.tag):
+			a.settlePart(a.older, w)
+			if a.rare != nil {
+				a.settlePart(a.rare.newer, w)
+			}
 			return
 		}
 		a.dropOlder()
+	}
+}
+
+// settlePart takes over as much of a reported touch as is confirmed in part. Called with the shard's mu held.
+func (a *attached) settlePart(m mark, w *window) {
+	if w.partly(m.tag) {
+		a.confirm(mark{m.tag, min(m.at, w.asOf)}, w)
+	}
+}
+
+// confirm takes over a confirmed touch, unless a newer one is. Called with the shard's mu held.
+func (a *attached) confirm(m mark, w *window) {
+	if m.at >= a.confirmed.at || a.confirmed.tag < w.floor {
+		a.confirmed = m
 	}
 }
 
@@ -361,31 +413,41 @@ func (t *TouchTable) beginStream() {
 	t.window.Store(&window{first: t.tag + 1, oldFirst: w.first, oldUpTo: w.upTo, floor: w.floor})
 }
 
-// confirm confirms the touches reported up to tag, except for those of the sessions in notTaken. The leader did not
-// take the touches of these that were reported up to the tag last (S1).
-func (t *TouchTable) confirm(tag, last uint64, notTaken []session.ID) {
+// confirm confirms touches as a heartbeat tells, except for those of the sessions in notTaken (S1).
+func (t *TouchTable) confirm(told heardAnswers, notTaken []session.ID) {
 	for _, id := range notTaken {
-		t.shardOf(id).discard(id, last)
+		t.shardOf(id).discard(id)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := *t.window.Load()
-	w.upTo = max(w.upTo, tag)
+	if c := told.confirmed; c.tag >= w.first && c.tag > w.upTo { // an answer from before a suspension dates nothing (S5)
+		w.upTo, w.asOf = c.tag, c.at
+	}
+	w.processed = max(w.processed, told.processed)
 	t.window.Store(&w)
 }
 
-// discard forgets the reports of a session up to tag.
-func (s *shard) discard(id session.ID, tag uint64) {
+// settles reports whether touches that were reported under tag are confirmed, at least in part, or never will be.
+func (t *TouchTable) settles(tag uint64) bool {
+	w := t.window.Load()
+	return w.confirms(tag) || w.partly(tag) || w.dead(tag)
+}
+
+// newestTag returns the newest tag that was given out.
+func (t *TouchTable) newestTag() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tag
+}
+
+// discard forgets the reports of a session. The heartbeat that names a touch which was not taken is the first one after
+// the answer that reported it (R1), so no later answer has reported another.
+func (s *shard) discard(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := s.serving.find(id)
-	if a == nil {
-		return
-	}
-	if a.rare != nil && a.rare.newer.tag <= tag {
-		a.rare.newer = mark{}
-	}
-	if a.older.tag <= tag {
+	if a := s.serving.find(id); a != nil {
+		a.dropOlder()
 		a.dropOlder()
 	}
 }

@@ -1,6 +1,7 @@
 package learner
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,6 +66,32 @@ type model struct {
 	listed    map[session.ID]bool
 	confirmed map[session.ID]time.Duration
 	reports   []report
+	// taken is when the table was taken, by tag.
+	taken map[uint64]time.Duration
+	// told is what the heartbeats of the present stream have told.
+	told heardAnswers
+}
+
+// hear takes what a heartbeat tells of the answers of a stream.
+func (m *model) hear(told heardAnswers, notTaken []session.ID, stream uint64) {
+	if told.confirmed.tag > m.told.confirmed.tag {
+		m.told.confirmed = told.confirmed
+	}
+	m.told.processed = max(m.told.processed, told.processed)
+	for i := range m.reports {
+		r := &m.reports[i]
+		r.lost = r.lost || slices.Contains(notTaken, r.id)
+		if r.lost || r.stream != stream || r.tag > m.told.processed {
+			continue
+		}
+		at := r.at
+		if r.tag > m.told.confirmed.tag {
+			at = min(at, m.told.confirmed.at)
+		}
+		if m.told.confirmed.tag > 0 {
+			m.confirmed[r.id] = max(m.confirmed[r.id], at)
+		}
+	}
 }
 
 // report is a touch that an answer has reported.
@@ -81,7 +108,10 @@ func TestTableAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const sessions = 5
 		table := NewTouchTable()
-		m := model{map[session.ID]time.Duration{}, map[session.ID]bool{}, map[session.ID]time.Duration{}, nil}
+		m := model{
+			last: map[session.ID]time.Duration{}, listed: map[session.ID]bool{},
+			confirmed: map[session.ID]time.Duration{}, taken: map[uint64]time.Duration{},
+		}
 		served := map[session.ID]*attached{}
 		now, stream, newestTag := time.Duration(0), uint64(1), uint64(0)
 		for id := session.ID(1); id <= sessions; id++ {
@@ -105,7 +135,7 @@ func TestTableAgainstModel(t *testing.T) {
 			},
 			"answer": func(rt *rapid.T) {
 				taken, tag := table.take(nil, false)
-				newestTag = tag
+				newestTag, m.taken[tag] = tag, now
 				got := map[session.ID]time.Duration{}
 				for _, touch := range taken {
 					got[touch.id] = touch.at
@@ -126,64 +156,58 @@ func TestTableAgainstModel(t *testing.T) {
 					return
 				}
 				tag := rapid.Uint64Range(1, newestTag).Draw(rt, "tag")
+				processed := rapid.Uint64Range(tag, newestTag).Draw(rt, "processed")
 				notTaken := rapid.SliceOfNDistinct(id, 0, 2, rapid.ID).Draw(rt, "not taken")
 				if tag < table.window.Load().first {
 					return // a relay confirms only what its own stream reported
 				}
-				table.confirm(tag, tag, notTaken)
-				for i := range m.reports {
-					r := &m.reports[i]
-					if r.tag > tag || r.stream != stream {
-						continue
-					}
-					for _, one := range notTaken {
-						r.lost = r.lost || one == r.id
-					}
-					if !r.lost {
-						m.confirmed[r.id] = max(m.confirmed[r.id], r.at)
-					}
-				}
+				told := heardAnswers{confirmed: answered{tag: tag, at: m.taken[tag]}, processed: processed}
+				table.confirm(told, notTaken)
+				m.hear(told, notTaken, stream)
 			},
-			"refusal of forgotten answers": func(rt *rapid.T) {
-				last := rapid.Uint64Range(0, newestTag).Draw(rt, "last")
+			"refusal": func(rt *rapid.T) {
 				one := id.Draw(rt, "id")
-				table.confirm(0, last, []session.ID{one})
-				for i := range m.reports {
-					r := &m.reports[i]
-					r.lost = r.lost || r.tag <= last && r.id == one
-				}
+				table.confirm(heardAnswers{}, []session.ID{one})
+				m.hear(heardAnswers{}, []session.ID{one}, stream)
 			},
 			"new stream": func(*rapid.T) {
 				table.beginStream()
 				stream++
+				m.told = heardAnswers{}
 			},
 			"suspension": func(*rapid.T) {
 				table.dropPromises()
 				clear(m.confirmed)
-				m.reports = nil
+				m.reports, m.told = nil, heardAnswers{}
 			},
 		})
 	})
 }
 
-// S1: a refusal of the touch in one answer leaves the report in the next answer alone.
+// confirmedUpTo says that the answers up to a tag are confirmed.
+func confirmedUpTo(tag uint64) heardAnswers {
+	return heardAnswers{confirmed: answered{tag: tag}, processed: tag}
+}
+
+// S1: a refusal leaves reports of later answers alone.
 func TestDiscardLeavesLaterReports(t *testing.T) {
 	table := NewTouchTable()
 	a := table.attach(session.Session{ID: 1, Timeout: timeout, Attachment: 1}, nil, mark{}, 0)
-	var tags []uint64
-	for _, at := range []time.Duration{1, 2} {
+	report := func(at time.Duration) uint64 {
 		if _, err := table.touch(a, at); err != nil {
 			t.Fatal(err)
 		}
 		_, tag := table.take(nil, false)
-		tags = append(tags, tag)
+		return tag
 	}
-	table.confirm(tags[0], tags[0], []session.ID{1})
+	report(1)
+	first := report(2)
+	table.confirm(confirmedUpTo(first), []session.ID{1})
 	if got, _ := table.touch(a, 3); got >= 0 {
 		t.Errorf("promise after a refusal: %v, want none", got)
 	}
-	table.confirm(tags[1], tags[1], nil)
-	if got, want := table.find(1).promise(table.window.Load(), 3), promised(1); got != want {
+	table.confirm(confirmedUpTo(report(3)), nil)
+	if got, want := table.find(1).promise(table.window.Load(), 4), promised(1); got != want {
 		t.Errorf("promise from the later report: %v, want %v", got, want)
 	}
 }

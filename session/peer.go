@@ -32,7 +32,9 @@ type Heartbeat struct {
 	Good uint64
 	// Confirmed is c of S1: a round. This stream's answers up to the answer to that round are confirmed. 0 means none.
 	Confirmed uint64
-	// NotTaken are the sessions in newly confirmed answers whose touches were not taken (S1).
+	// Processed is p of S1: a round. This stream's answers up to the answer to that round are processed. 0 means none.
+	Processed uint64
+	// NotTaken are the sessions in newly processed answers whose touches were not taken (S1).
 	NotTaken []ID
 	// Attachment is the highest attachment that the leader has applied (M3).
 	Attachment uint64

@@ -105,6 +105,15 @@ type Toucher interface {
 	// TouchToken touches a session that this node owns, through any connection. safeFor is negative when the node can
 	// promise nothing now.
 	TouchToken(ctx context.Context, t Token) (safeFor time.Duration, err error)
+	// TouchAndConfirm is Touch. When the leader has confirmed the touch and more is promised then, confirmed is told that
+	// promise, counted as that of the touch: at most once, by another goroutine, maybe before TouchAndConfirm returns and
+	// after Disconnect. It must return soon. Nothing is told of a touch that refused a session, of local sessions, while no
+	// touch is being confirmed, nor when many touches of the connection wait for that already.
+	TouchAndConfirm(ids []ID, confirmed func(safeFor time.Duration)) Touched
+	// Confirmed waits until the leader has confirmed what TouchToken has touched through this connection since a moment,
+	// or until ctx ends. It returns the promises of that moment in the order of the tokens, negative for none. They count
+	// from since. It returns at once while no touch is being confirmed.
+	Confirmed(ctx context.Context, since time.Time, tokens []Token) []time.Duration
 }
 
 // Grant is what a client gets for an open, a resume or an upgrade.

@@ -135,7 +135,7 @@ func (k *link) forgetPromises() {
 	s := &k.Stream
 	s.In, s.Sure, s.Told, s.Refused, s.InAtB = 0, 0, 0, [maxAnswers]uint8{}, [maxRounds]uint8{}
 	k.Relay = relay{Up: k.Relay.Up, Complete: k.Relay.Complete}
-	k.Wire.Sure, k.Wire.List = 0, 0
+	k.Wire.Sure, k.Wire.Known, k.Wire.List = 0, 0, 0
 }
 
 // forgetAnswers counts answers from the newest one on that the relay knows to be confirmed.
@@ -149,15 +149,16 @@ func (k *link) forgetAnswers() {
 		return
 	}
 	newer := func(c uint8) uint8 { return max(c, less) - less }
-	var refused [maxAnswers]uint8
+	var refused, taken [maxAnswers]uint8
 	var sent [maxAnswers][maxSessions]heard
 	for c := less + 1; c <= less+maxAnswers; c++ {
 		refused[(c-less)%maxAnswers], sent[(c-less)%maxAnswers] = s.Refused[c%maxAnswers], r.Sent[c%maxAnswers]
+		taken[(c-less)%maxAnswers] = r.Taken[c%maxAnswers]
 	}
-	s.Refused, r.Sent = refused, sent
+	s.Refused, r.Sent, r.Taken = refused, sent, taken
 	s.In, s.Sure, s.Told = newer(s.In), newer(s.Sure), newer(s.Told)
 	r.Answered, r.Heard = newer(r.Answered), newer(r.Heard)
-	k.Wire.Sure = newer(k.Wire.Sure)
+	k.Wire.Sure, k.Wire.Known = newer(k.Wire.Sure), newer(k.Wire.Known)
 	for n := range s.InAtB {
 		s.InAtB[n] = newer(s.InAtB[n])
 	}

@@ -95,7 +95,7 @@ func (v serving) voidPromises() {
 	}
 	for l := range v.scope.nodes() {
 		k := &v.Link[l][v.id]
-		k.Relay.Sent, k.Relay.Left = [maxAnswers][maxSessions]heard{}, [maxSessions]heard{}
+		k.Relay.Sent, k.Relay.Taken, k.Relay.AsOf = [maxAnswers][maxSessions]heard{}, [maxAnswers]uint8{}, 0
 		for s := range k.Wire.Touch {
 			k.Wire.Touch[s].Void |= k.Wire.Touch[s].Has
 		}

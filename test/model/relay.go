@@ -9,21 +9,8 @@ type relay struct {
 	Answered uint8 // answers sent on this stream
 	Heard    uint8 // answers known to be confirmed
 	Sent     [maxAnswers][maxSessions]heard
-	Left     [maxSessions]heard // the newest touches in unconfirmed answers that it no longer remembers
-}
-
-// outgrow forgets the oldest answer when there are more than so many, 0 for all. A later confirmation covers it.
-func (r *relay) outgrow(most uint8) {
-	if most == 0 || r.Answered <= r.Heard+most {
-		return
-	}
-	oldest := &r.Sent[(r.Answered-most)%maxAnswers]
-	for s, h := range oldest {
-		if h.Attachment != 0 {
-			r.Left[s] = h
-		}
-	}
-	*oldest = [maxSessions]heard{}
+	Taken    [maxAnswers]uint8 // when the table was taken for each, on Mono
+	AsOf     uint8             // when it was taken for the newest confirmed answer, on Mono; 0 for none
 }
 
 // endAtRelay ends a stream at the relay. An answer that the relay has sent may still arrive.
@@ -142,10 +129,10 @@ func (r relaying) answer() bool {
 	k := &r.Relay
 	k.Complete = 0
 	k.Answered++
+	k.Taken[k.Answered%maxAnswers] = r.Wire.At
 	for s := range r.scope.sessions() {
 		k.Sent[k.Answered%maxAnswers][s] = r.report(s)
 	}
-	k.outgrow(r.scope.Remembers)
 	w.At = 0
 	if r.id == r.of {
 		return r.tracking(r.of).receive(r.id) // the leader's own relay answers by a call
@@ -174,29 +161,36 @@ func (r relaying) report(s int) (confirmable heard) {
 }
 
 // confirm takes from a heartbeat which answers are confirmed, less the touches that were not taken (S1), and promises
-// on them.
+// on them. Answers that the tracker has only processed are confirmed as of the taking of the newest confirmed one.
 func (r relaying) confirm() {
 	k, w := &r.Relay, &r.Wire
-	// When c names an answer that is remembered, c covers every answer before it.
-	covered := r.scope.Remembers == 0 || w.Sure+r.scope.Remembers > k.Answered
-	for s := range k.Left {
-		if w.List&(1<<s) != 0 && (covered || r.Obeys(S1Forgotten)) {
-			k.Left[s] = heard{}
+	for c := range k.Sent {
+		for s := range k.Sent[c] {
+			if w.List&(1<<s) != 0 {
+				k.Sent[c][s] = heard{}
+			}
 		}
 	}
-	if covered {
-		r.confirmTouches(&k.Left, 0)
-	}
 	for c := newest(k.Heard, k.Answered); c <= w.Sure; c++ {
-		r.confirmTouches(&k.Sent[c%maxAnswers], w.List)
+		r.confirmTouches(&k.Sent[c%maxAnswers])
+		k.AsOf, k.Taken[c%maxAnswers] = k.Taken[c%maxAnswers], 0
 	}
 	k.Heard = max(k.Heard, w.Sure)
+	for c := newest(k.Heard, k.Answered); c <= w.Known && (k.AsOf != 0 || !r.Obeys(S1Part)); c++ {
+		inPart := k.Sent[c%maxAnswers]
+		for s := range inPart {
+			if r.Obeys(S1Part) {
+				inPart[s].At = min(inPart[s].At, k.AsOf)
+			}
+		}
+		r.confirmTouches(&inPart)
+	}
 }
 
-// confirmTouches takes the touches of an answer as confirmed, less those of a list, and forgets the answer.
-func (r relaying) confirmTouches(touches *[maxSessions]heard, list uint8) {
+// confirmTouches takes the touches of an answer as confirmed, and forgets them.
+func (r relaying) confirmTouches(touches *[maxSessions]heard) {
 	for s, h := range touches {
-		if h.Attachment == 0 || list&(1<<s) != 0 {
+		if h.Attachment == 0 {
 			continue
 		}
 		had := r.Learner.Confirmed[s]

@@ -35,9 +35,9 @@ const (
 	E4Unknown
 	E4Deadline
 	S1List
-	S1Forgotten
 	S1Round
 	S1Order
+	S1Part
 	S2Move
 	S5
 	S5Pending
@@ -92,9 +92,9 @@ var texts = search.Protocol{
 		E4Unknown:    {"E4 unknown", "a mark is taken back while the outcome of the close is unknown"},
 		E4Deadline:   {"E4 deadline", "touches of a closing session do not move its deadline"},
 		S1List:       {"S1 list", "the relay does not hear which touches were not taken"},
-		S1Forgotten:  {"S1 forgotten", "the list is dropped when its answer is remembered no more"},
 		S1Round:      {"S1 good round", "touches are confirmed as soon as the leader has taken them"},
 		S1Order:      {"S1 order", "a good round confirms answers that came after its begin"},
+		S1Part:       {"S1 in part", "an answer that is processed confirms its touches, however new they are"},
 		S2Move:       {"S2 move", "a move sets no deadline"},
 		S5:           {"S5", "a suspended machine keeps its confirmations"},
 		S5Pending:    {"S5 under way", "it keeps the touches that are not confirmed yet as a ground for promises"},

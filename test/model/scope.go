@@ -27,8 +27,6 @@ type Scope struct {
 	Most Counts
 	// Local makes all sessions begin as local sessions of their owners.
 	Local bool
-	// Remembers is how many unconfirmed answers a relay remembers, 0 for all.
-	Remembers uint8
 	// SlowApply lets nodes apply an entry later than they learn that it is committed; otherwise they apply it at once.
 	SlowApply bool
 	// SlowAnswer lets anything happen between the steps in which a relay answers a heartbeat (R2, T1).
@@ -85,9 +83,6 @@ func (s *Scope) String() string {
 	}
 	if s.Local {
 		b.WriteString(", local at first")
-	}
-	if s.Remembers > 0 {
-		fmt.Fprintf(&b, ", %d answers remembered", s.Remembers)
 	}
 	if s.SlowApply {
 		b.WriteString(", slow apply")

@@ -43,18 +43,19 @@ type link struct {
 
 // message is a heartbeat or an answer on a stream.
 type message struct {
-	Kind       uint8
-	Round, B   uint8 // the heartbeat's round, and b of it
-	Sure, List uint8 // a heartbeat: c and the list (S1)
-	Term, H    uint8 // an answer: R2
-	VouchAge   uint8
-	ProcessAge uint8 // an answer: E1
-	Credit     uint8
-	Process    uint8
-	At         uint8 // when the table was taken, on the relay's Mono (T4)
-	Took       uint8 // ghost: when the table was taken, in Now
-	Quiet      uint8 // ghost: the sessions that had been silent for a full timeout then
-	Touch      [maxSessions]reported
+	Kind     uint8
+	Round, B uint8 // the heartbeat's round, and b of it
+	// A heartbeat: c, p and the list (S1).
+	Sure, Known, List uint8
+	Term, H           uint8 // an answer: R2
+	VouchAge          uint8
+	ProcessAge        uint8 // an answer: E1
+	Credit            uint8
+	Process           uint8
+	At                uint8 // when the table was taken, on the relay's Mono (T4)
+	Took              uint8 // ghost: when the table was taken, in Now
+	Quiet             uint8 // ghost: the sessions that had been silent for a full timeout then
+	Touch             [maxSessions]reported
 }
 
 // Kinds of messages.

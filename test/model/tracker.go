@@ -87,7 +87,7 @@ type stream struct {
 	OutB, OutAt uint8 // b of that round, and when the heartbeat was sent
 	Last        uint8 // the newest round whose heartbeat was sent
 	In          uint8 // answers processed
-	Sure, Told  uint8 // answers that are confirmed, and up to which the relay knows it (S1)
+	Sure, Told  uint8 // answers that are confirmed, and up to which refused touches were named (S1)
 	Refused     [maxAnswers]uint8
 	InAtB       [maxRounds]uint8 // In when the round began
 }
@@ -181,12 +181,12 @@ func (t tracking) send(m int) {
 	if !t.Obeys(S1Round) {
 		s.Sure = s.In
 	}
-	k.Wire = message{Kind: heartbeat, Round: s.Out, B: s.OutB, Sure: s.Sure}
-	for c := newest(s.Told, s.In); c <= s.Sure; c++ {
+	k.Wire = message{Kind: heartbeat, Round: s.Out, B: s.OutB, Sure: s.Sure, Known: s.In}
+	for c := newest(s.Told, s.In); c <= s.In; c++ {
 		k.Wire.List |= s.Refused[c%maxAnswers]
 		s.Refused[c%maxAnswers] = 0
 	}
-	s.Told = s.Sure
+	s.Told = s.In
 	if !t.Obeys(S1List) {
 		k.Wire.List = 0
 	}

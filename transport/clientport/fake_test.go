@@ -122,6 +122,14 @@ func (c *fakeConnection) Touch(ids []session.ID) session.Touched {
 	return c.touch(ids)
 }
 
+func (c *fakeConnection) TouchAndConfirm(ids []session.ID, _ func(time.Duration)) session.Touched {
+	return c.Touch(ids)
+}
+
+func (c *fakeConnection) Confirmed(_ context.Context, _ time.Time, tokens []session.Token) []time.Duration {
+	return make([]time.Duration, len(tokens))
+}
+
 func (c *fakeConnection) TouchToken(ctx context.Context, t session.Token) (time.Duration, error) {
 	if c.touchToken == nil {
 		return time.Second, nil

@@ -58,7 +58,13 @@ func (c *connection) touch(ctx context.Context, t *holdfastv1.Touch) error {
 	if err := c.reservations.Admit(now, gate.Arrival{Kind: gate.Touches}); err != nil {
 		return err
 	}
-	touched := c.conn.Touch(ids)
+	touched := c.conn.TouchAndConfirm(ids, func(safeFor time.Duration) {
+		if len(ids) == 0 {
+			c.promised.extend(now.Add(safeFor))
+		}
+		var buffer [64]byte
+		c.out.write(wire.AppendTouched(buffer[:0], t.GetSeq(), safeFor, 0))
+	})
 	if len(ids) == 0 {
 		c.renewed(now, touched.SafeFor)
 	}
@@ -89,12 +95,8 @@ func (c *connection) renewed(now time.Time, safeFor time.Duration) {
 	if c.server.cfg.Touched == nil {
 		return
 	}
-	if !c.promised.IsZero() {
-		c.server.cfg.Touched(max(0, c.promised.Sub(now)))
-	}
-	c.promised = time.Time{}
-	if safeFor > 0 {
-		c.promised = now.Add(safeFor)
+	if until := c.promised.begin(now, safeFor); !until.IsZero() {
+		c.server.cfg.Touched(max(0, until.Sub(now)))
 	}
 }
 

@@ -112,9 +112,14 @@ func (s *sessionServer) TouchSessions(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
+	confirmWithin, err := wire.DurationFrom("confirm_within", req.GetConfirmWithin(), wire.NotNegative)
+	if err != nil {
+		return nil, err
+	}
 	if _, err = s.admit(ctx, gate.Touches, len(tokens)); err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	conn, err := s.service.Connect(nil)
 	if err != nil {
 		return nil, err
@@ -123,18 +128,30 @@ func (s *sessionServer) TouchSessions(ctx context.Context,
 	// One bound for all tokens: otherwise a node that is far behind would wait once for each token.
 	waits, cancel := context.WithTimeout(ctx, s.cfg.TouchWait)
 	defer cancel()
-	results := make([]*holdfastv1.TouchResult, len(tokens))
+	promises, failures := make([]time.Duration, len(tokens)), make([]error, len(tokens))
+	touched := false
 	for i, t := range tokens {
-		safe, touchErr := conn.TouchToken(waits, t)
+		promises[i], failures[i] = conn.TouchToken(waits, t)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if touchErr != nil && waits.Err() != nil && errors.Is(touchErr, waits.Err()) {
-			touchErr = session.ErrLagging
+		if failures[i] != nil && waits.Err() != nil && errors.Is(failures[i], waits.Err()) {
+			failures[i] = session.ErrLagging
 		}
-		results[i] = &holdfastv1.TouchResult{SessionId: uint64(t.ID), Error: wire.Detail(touchErr)}
-		if touchErr == nil {
-			results[i].SafeFor = wire.PromiseProto(safe)
+		touched = touched || failures[i] == nil && !t.Local
+	}
+	if touched && confirmWithin > 0 {
+		confirming, cancel := context.WithTimeout(ctx, confirmWithin)
+		defer cancel()
+		for i, safe := range conn.Confirmed(confirming, began, tokens) {
+			promises[i] = max(promises[i], safe)
+		}
+	}
+	results := make([]*holdfastv1.TouchResult, len(tokens))
+	for i, t := range tokens {
+		results[i] = &holdfastv1.TouchResult{SessionId: uint64(t.ID), Error: wire.Detail(failures[i])}
+		if failures[i] == nil {
+			results[i].SafeFor = wire.PromiseProto(promises[i])
 		}
 	}
 	return &holdfastv1.TouchSessionsResponse{Results: results, State: s.state()}, nil

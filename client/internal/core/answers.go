@@ -35,6 +35,10 @@ func (a *answers) received(c *Conn, msg *holdfastv1.ServerMessage) {
 	case *holdfastv1.ServerMessage_ResumedSessions:
 		answer(c, m.ResumedSessions, func(r *window.Request, _ *resumesBody) { a.resumedAll(c, r, m.ResumedSessions) })
 	case *holdfastv1.ServerMessage_Touched:
+		if r, ok := c.window.TakeAnswered(m.Touched.GetSeq()); ok {
+			a.confirmed(c, r, m.Touched)
+			return
+		}
 		answer(c, m.Touched, func(r *window.Request, b *touchBody) { a.touched(c, r, b, m.Touched) })
 	case *holdfastv1.ServerMessage_Closed:
 		answer(c, m.Closed, func(_ *window.Request, b body) {

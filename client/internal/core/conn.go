@@ -33,6 +33,7 @@ type Conn struct {
 type touching struct {
 	stray    bool // the node serves sessions that the client does not hold: a touch names those it means
 	touchAt  time.Time
+	renewAt  time.Time     // when a touch is due because little is promised; zero for not before touchAt
 	touched  time.Time     // when the last touch was sent
 	smallest time.Duration // timeout of the sessions served here
 }
@@ -41,6 +42,14 @@ type touching struct {
 type probe struct {
 	probing bool
 	proof   *window.Request
+}
+
+// touchDue returns when the next touch is due; zero for never.
+func (c *Conn) touchDue() time.Time {
+	if c.touchAt.IsZero() {
+		return time.Time{}
+	}
+	return route.Earliest(c.touchAt, c.renewAt)
 }
 
 // asksAt returns when the node of c is asked for a sign of life; zero for not now.

@@ -144,7 +144,7 @@ func (c *Core) wakeAt() time.Time {
 		if on != nil {
 			at = route.Earliest(at, on.deadline)
 			at = route.Earliest(at, on.window.DueAt())
-			at = route.Earliest(at, on.touchAt)
+			at = route.Earliest(at, on.touchDue())
 		}
 	}
 	if c.cur != nil && !c.idle() { // a client that needs nothing leaves no node: nothing would be done about it

@@ -41,7 +41,7 @@ func (l *ledger) promise(h *Session, r *window.Request, safeFor, smallest time.D
 		h.renewBy = renewBy(r.Sent, safeFor, smallest, h.until)
 		if h.on != nil {
 			next := r.Sent.Add(touchIn(safeFor, smallest))
-			h.on.touchAt = route.Earliest(h.on.touchAt, route.Latest(next, h.on.touched.Add(smallest/answerPart)))
+			h.on.renewAt = route.Earliest(h.on.renewAt, route.Latest(next, h.on.touched.Add(smallest/answerPart)))
 		}
 	}
 	l.dueAt = route.Earliest(route.Earliest(l.dueAt, h.until), h.renewBy)

@@ -50,7 +50,7 @@ func (a *answers) attach(h *Session, c *Conn, r *window.Request, g session.Grant
 	h.renewBy = a.now.Add(h.timeout / lostPart)
 	a.dueAt = route.Earliest(a.dueAt, h.renewBy)
 	c.smallest = minPositive(c.smallest, h.timeout)
-	c.touchAt = route.Earliest(c.touchAt, r.Sent.Add(h.timeout/TouchPart))
+	c.touchAt = route.Earliest(c.touchAt, r.Sent.Add(touchIn(g.SafeFor, h.timeout)))
 	back := a.promise(h, r, g.SafeFor, h.timeout)
 	a.emit(h, h.either(served, servedUnpromised), nil)
 	if back && !first {

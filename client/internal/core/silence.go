@@ -6,24 +6,28 @@ import (
 	"holdfast/client/internal/route"
 )
 
-// How silence is noticed. A touch sent at k was answered, and promised safety for p from k: at most T - T/100, and T/6
-// to T/4 less than that while a node confirms touches one touch behind (S3). Two other nodes are to be given T/4 each
-// (tryPart) before k + p, so the node is left by k + p - T/2. It is left because a touch that was due has not been
-// answered for T/12. So that touch is due at p - T/2 - T/12 after k; no later than T/4, which with the T/12 makes T/3;
-// and no sooner than T/6, lest sessions with little promised are touched without end:
+// How silence is noticed. A touch sent at k is answered at once, and promises safety for p from k: about T less the time
+// to the touch before. The node promises more once the leader has confirmed the touch: T - T/100, less one heartbeat
+// interval at most (S3). Two other nodes are to be given T/4 each (tryPart) before k + p, so the node is left by
+// k + p - T/2. It is left because a touch that was due has not been answered for T/12. So that touch is due at
+// p - T/2 - T/12 after k; no later than T/3, which with the T/12 makes 5/12 T; and no sooner than T/4, lest sessions with
+// little promised are touched without end, and because T/4 leaves time for the confirmation:
 //
 //	p              next touch    node is left    until the promise ends
-//	0.99 T         T/4           T/3             0.65 T: two nodes and more
+//	0.99 T         T/3           5/12 T          0.57 T: two nodes and more
 //	5/6 T          T/4           T/3             T/2: two nodes
-//	3/4 T          T/6           T/4             T/2: two nodes
-//	1/2 T          T/6           T/4             T/4: one node
+//	2/3 T          T/4           T/3             T/3: one node
+//	1/2 T          T/4           T/3             T/6
 //
-// Sessions with p below T/6 + T/12 are left T/12 before the end. Whatever was promised, the session does not expire
-// before k + T, which leaves room for two nodes after k + T/3 in any case: 1/3 + 2/4 = 5/6 (C-07 and K-20 leave
+// Sessions with p below T/3 + T/12 are left T/12 before the end. Whatever was promised, the session does not expire
+// before k + T, which leaves room for two nodes after k + 5/12 T in any case: 5/12 + 2/4 = 11/12 (C-07 and K-20 leave
 // ZooKeeper's clients one third).
+//
+// A touch costs three messages with its confirmation. A node that told it with the answer to the next touch could be
+// touched every T/5 only, which cost ten messages in a timeout: three in T/3 are nine.
 const (
-	TouchPart    = 4  // of T: the longest wait for the next touch
-	minTouchPart = 6  // of T: the shortest
+	TouchPart    = 3  // of T: the longest wait for the next touch
+	minTouchPart = 4  // of T: the shortest
 	answerPart   = 12 // of T: how long a touch may go unanswered
 	lostPart     = 3  // of T: how long a node is stayed at that promises nothing, or that is the best there is
 )

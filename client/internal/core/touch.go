@@ -9,12 +9,12 @@ import (
 	"holdfast/session"
 )
 
-// touch keeps the sessions of c alive when it is time: after a quarter of the smallest timeout, or sooner when little
+// touch keeps the sessions of c alive when it is time: after a third of the smallest timeout, or sooner when little
 // is promised (see touchIn). One message without ids touches them all, and its answer promises the least of what any of
 // them could be promised (S3). So sessions whose timeouts differ by a factor of two or more are touched apart, by id.
 // Local sessions are touched apart as well, because a node without a leader can promise something to them alone (L4).
 func (q *requests) touch(c *Conn) {
-	if !c.up || c.touchAt.IsZero() || q.now.Before(c.touchAt) {
+	if due := c.touchDue(); !c.up || due.IsZero() || q.now.Before(due) {
 		return
 	}
 	bands := q.bands(c)
@@ -26,7 +26,7 @@ func (q *requests) touch(c *Conn) {
 	for _, band := range bands {
 		c.smallest = minPositive(c.smallest, smallestTimeout(band))
 	}
-	c.touched, c.touchAt = q.now, q.now.Add(c.smallest/TouchPart)
+	c.touched, c.touchAt, c.renewAt = q.now, q.now.Add(c.smallest/TouchPart), time.Time{}
 	for kind, band := range bands {
 		smallest := smallestTimeout(band)
 		if len(bands) == 1 && !c.stray {

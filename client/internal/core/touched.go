@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"holdfast/client/internal/route"
 	"holdfast/client/internal/window"
@@ -31,6 +32,9 @@ func (a *answers) touched(c *Conn, r *window.Request, b *touchBody, answer *hold
 	case !b.local || a.needsNoLeader():
 		a.served(c)
 	}
+	if len(refused) == 0 {
+		c.window.Answered(r)
+	}
 	for h := range a.targets(b) {
 		if h.on != c || h.since >= r.Seq {
 			continue
@@ -41,6 +45,25 @@ func (a *answers) touched(c *Conn, r *window.Request, b *touchBody, answer *hold
 		}
 		h.doubted = false
 		if a.promise(h, r, safeFor, b.smallest) {
+			a.emit(h, regained, nil)
+		}
+	}
+}
+
+// confirmed takes the second answer to a touch, which promises more for the same sessions. The next touch is then due
+// later, if this one was about all sessions of c and is the newest.
+func (a *answers) confirmed(c *Conn, r *window.Request, answer *holdfastv1.Touched) {
+	b, ok := r.Body.(*touchBody)
+	safeFor := wire.PromiseFrom(answer.GetSafeFor())
+	if !ok || safeFor < 0 {
+		return
+	}
+	if b.targets == nil && r.Sent.Equal(c.touched) {
+		c.renewAt = time.Time{}
+	}
+	a.served(c)
+	for h := range a.targets(b) {
+		if h.on == c && h.since < r.Seq && a.promise(h, r, safeFor, b.smallest) {
 			a.emit(h, regained, nil)
 		}
 	}

@@ -15,6 +15,9 @@ const (
 	// MaxMany bounds the messages that are each several requests and wait for an answer: a node commits the requests of
 	// one while the next is on its way.
 	MaxMany = 2
+	// maxAnswered is how many answered touches are remembered. A touch is confirmed before the second one after it, unless
+	// the node's rounds are slow.
+	maxAnswered = 8
 	// MaxTouches bounds its touches that wait for answers. When that many are out, the node does not answer, and more
 	// would not help.
 	MaxTouches = 64
@@ -58,6 +61,8 @@ type Window struct {
 	beside   int // of those in flight, made by Beside
 	// settling are the members of an answered request that have not been judged yet. They count as in flight.
 	settling []*Request
+	// answered are the newest touches that were answered: more may be promised for them (S3). Oldest first.
+	answered []*Request
 	queue    []*Request
 	later    []*Request // refused for now, by when they are due
 	// pausedUntil is when those are due of which the node did not say when to send them again.
@@ -192,6 +197,25 @@ func (w *Window) Take(seq uint64) (*Request, bool) {
 		w.beside--
 	}
 	return r, true
+}
+
+// Answered remembers a touch that was answered.
+func (w *Window) Answered(r *Request) {
+	if len(w.answered) == maxAnswered {
+		w.answered = slices.Delete(w.answered, 0, 1)
+	}
+	w.answered = append(w.answered, r)
+}
+
+// TakeAnswered returns the answered touch that was sent as seq, and forgets it and those before it.
+func (w *Window) TakeAnswered(seq uint64) (*Request, bool) {
+	for i, r := range w.answered {
+		if r.Seq == seq {
+			w.answered = slices.Delete(w.answered, 0, i+1)
+			return r, true
+		}
+	}
+	return nil, false
 }
 
 // Seq returns the number of the newest request that was sent.

@@ -1496,6 +1496,8 @@ func (x *Resumed) GetFloor() uint64 {
 	return 0
 }
 
+// Touched answers a touch at once. When the leader has confirmed the touch, a second Touched with the same seq follows if
+// more is promised then (S3): a promise never becomes shorter. The second one names no failures.
 type Touched struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -2334,7 +2336,10 @@ func (x *ResumeSessionResponse) GetState() *NodeState {
 type TouchSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 10,000.
-	Tokens        []*Token `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	Tokens []*Token `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	// How long the answer may wait until the leader has confirmed the touches, so that more is promised (S3). In a healthy
+	// cluster that takes one to two heartbeat intervals. Absent: the node answers at once.
+	ConfirmWithin *durationpb.Duration `protobuf:"bytes,2,opt,name=confirm_within,json=confirmWithin,proto3" json:"confirm_within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2372,6 +2377,13 @@ func (*TouchSessionsRequest) Descriptor() ([]byte, []int) {
 func (x *TouchSessionsRequest) GetTokens() []*Token {
 	if x != nil {
 		return x.Tokens
+	}
+	return nil
+}
+
+func (x *TouchSessionsRequest) GetConfirmWithin() *durationpb.Duration {
+	if x != nil {
+		return x.ConfirmWithin
 	}
 	return nil
 }
@@ -3513,9 +3525,10 @@ const file_holdfast_v1_session_proto_rawDesc = "" +
 	"\bsafe_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\asafeFor\x12\x18\n" +
 	"\aapplied\x18\x04 \x01(\x04R\aapplied\x12\x14\n" +
 	"\x05floor\x18\x05 \x01(\x04R\x05floor\x12,\n" +
-	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"B\n" +
+	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"\x84\x01\n" +
 	"\x14TouchSessionsRequest\x12*\n" +
-	"\x06tokens\x18\x01 \x03(\v2\x12.holdfast.v1.TokenR\x06tokens\"y\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x12.holdfast.v1.TokenR\x06tokens\x12@\n" +
+	"\x0econfirm_within\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rconfirmWithin\"y\n" +
 	"\x15TouchSessionsResponse\x122\n" +
 	"\aresults\x18\x01 \x03(\v2\x18.holdfast.v1.TouchResultR\aresults\x12,\n" +
 	"\x05state\x18\x0f \x01(\v2\x16.holdfast.v1.NodeStateR\x05state\"\x92\x01\n" +
@@ -3755,61 +3768,62 @@ var file_holdfast_v1_session_proto_depIdxs = []int32{
 	49,  // 66: holdfast.v1.ResumeSessionResponse.safe_for:type_name -> google.protobuf.Duration
 	51,  // 67: holdfast.v1.ResumeSessionResponse.state:type_name -> holdfast.v1.NodeState
 	50,  // 68: holdfast.v1.TouchSessionsRequest.tokens:type_name -> holdfast.v1.Token
-	29,  // 69: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
-	51,  // 70: holdfast.v1.TouchSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	49,  // 71: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
-	62,  // 72: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
-	50,  // 73: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
-	61,  // 74: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
-	50,  // 75: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
-	49,  // 76: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
-	51,  // 77: holdfast.v1.UpgradeSessionResponse.state:type_name -> holdfast.v1.NodeState
-	50,  // 78: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
-	51,  // 79: holdfast.v1.CloseSessionResponse.state:type_name -> holdfast.v1.NodeState
-	61,  // 80: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
-	64,  // 81: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
-	49,  // 82: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
-	51,  // 83: holdfast.v1.GetSessionResponse.state:type_name -> holdfast.v1.NodeState
-	37,  // 84: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
-	0,   // 85: holdfast.v1.ListSessionsRequest.order:type_name -> holdfast.v1.SessionOrder
-	44,  // 86: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
-	66,  // 87: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
-	49,  // 88: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
-	49,  // 89: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
-	49,  // 90: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
-	49,  // 91: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
-	39,  // 92: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
-	51,  // 93: holdfast.v1.ListSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	61,  // 94: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
-	49,  // 95: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
-	61,  // 96: holdfast.v1.WatchSessionsResponse.opened:type_name -> holdfast.v1.Session
-	61,  // 97: holdfast.v1.WatchSessionsResponse.moved:type_name -> holdfast.v1.Session
-	64,  // 98: holdfast.v1.WatchSessionsResponse.ended:type_name -> holdfast.v1.Certificate
-	57,  // 99: holdfast.v1.WatchSessionsResponse.lost:type_name -> holdfast.v1.Lost
-	51,  // 100: holdfast.v1.WatchSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	1,   // 101: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
-	23,  // 102: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
-	25,  // 103: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
-	27,  // 104: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
-	30,  // 105: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
-	32,  // 106: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
-	34,  // 107: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
-	36,  // 108: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
-	40,  // 109: holdfast.v1.SessionService.WatchSessions:input_type -> holdfast.v1.WatchSessionsRequest
-	9,   // 110: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
-	24,  // 111: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
-	26,  // 112: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
-	28,  // 113: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
-	31,  // 114: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
-	33,  // 115: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
-	35,  // 116: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
-	38,  // 117: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
-	41,  // 118: holdfast.v1.SessionService.WatchSessions:output_type -> holdfast.v1.WatchSessionsResponse
-	110, // [110:119] is the sub-list for method output_type
-	101, // [101:110] is the sub-list for method input_type
-	101, // [101:101] is the sub-list for extension type_name
-	101, // [101:101] is the sub-list for extension extendee
-	0,   // [0:101] is the sub-list for field type_name
+	49,  // 69: holdfast.v1.TouchSessionsRequest.confirm_within:type_name -> google.protobuf.Duration
+	29,  // 70: holdfast.v1.TouchSessionsResponse.results:type_name -> holdfast.v1.TouchResult
+	51,  // 71: holdfast.v1.TouchSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	49,  // 72: holdfast.v1.TouchResult.safe_for:type_name -> google.protobuf.Duration
+	62,  // 73: holdfast.v1.TouchResult.error:type_name -> holdfast.v1.ErrorDetail
+	50,  // 74: holdfast.v1.UpgradeSessionRequest.token:type_name -> holdfast.v1.Token
+	61,  // 75: holdfast.v1.UpgradeSessionResponse.session:type_name -> holdfast.v1.Session
+	50,  // 76: holdfast.v1.UpgradeSessionResponse.token:type_name -> holdfast.v1.Token
+	49,  // 77: holdfast.v1.UpgradeSessionResponse.safe_for:type_name -> google.protobuf.Duration
+	51,  // 78: holdfast.v1.UpgradeSessionResponse.state:type_name -> holdfast.v1.NodeState
+	50,  // 79: holdfast.v1.CloseSessionRequest.token:type_name -> holdfast.v1.Token
+	51,  // 80: holdfast.v1.CloseSessionResponse.state:type_name -> holdfast.v1.NodeState
+	61,  // 81: holdfast.v1.GetSessionResponse.session:type_name -> holdfast.v1.Session
+	64,  // 82: holdfast.v1.GetSessionResponse.certificate:type_name -> holdfast.v1.Certificate
+	49,  // 83: holdfast.v1.GetSessionResponse.remaining:type_name -> google.protobuf.Duration
+	51,  // 84: holdfast.v1.GetSessionResponse.state:type_name -> holdfast.v1.NodeState
+	37,  // 85: holdfast.v1.ListSessionsRequest.filter:type_name -> holdfast.v1.SessionFilter
+	0,   // 86: holdfast.v1.ListSessionsRequest.order:type_name -> holdfast.v1.SessionOrder
+	44,  // 87: holdfast.v1.SessionFilter.labels:type_name -> holdfast.v1.SessionFilter.LabelsEntry
+	66,  // 88: holdfast.v1.SessionFilter.scope:type_name -> holdfast.v1.Scope
+	49,  // 89: holdfast.v1.SessionFilter.min_age:type_name -> google.protobuf.Duration
+	49,  // 90: holdfast.v1.SessionFilter.max_age:type_name -> google.protobuf.Duration
+	49,  // 91: holdfast.v1.SessionFilter.min_remaining:type_name -> google.protobuf.Duration
+	49,  // 92: holdfast.v1.SessionFilter.max_remaining:type_name -> google.protobuf.Duration
+	39,  // 93: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.ListedSession
+	51,  // 94: holdfast.v1.ListSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	61,  // 95: holdfast.v1.ListedSession.session:type_name -> holdfast.v1.Session
+	49,  // 96: holdfast.v1.ListedSession.remaining:type_name -> google.protobuf.Duration
+	61,  // 97: holdfast.v1.WatchSessionsResponse.opened:type_name -> holdfast.v1.Session
+	61,  // 98: holdfast.v1.WatchSessionsResponse.moved:type_name -> holdfast.v1.Session
+	64,  // 99: holdfast.v1.WatchSessionsResponse.ended:type_name -> holdfast.v1.Certificate
+	57,  // 100: holdfast.v1.WatchSessionsResponse.lost:type_name -> holdfast.v1.Lost
+	51,  // 101: holdfast.v1.WatchSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	1,   // 102: holdfast.v1.SessionService.Connect:input_type -> holdfast.v1.ClientMessage
+	23,  // 103: holdfast.v1.SessionService.OpenSession:input_type -> holdfast.v1.OpenSessionRequest
+	25,  // 104: holdfast.v1.SessionService.ResumeSession:input_type -> holdfast.v1.ResumeSessionRequest
+	27,  // 105: holdfast.v1.SessionService.TouchSessions:input_type -> holdfast.v1.TouchSessionsRequest
+	30,  // 106: holdfast.v1.SessionService.UpgradeSession:input_type -> holdfast.v1.UpgradeSessionRequest
+	32,  // 107: holdfast.v1.SessionService.CloseSession:input_type -> holdfast.v1.CloseSessionRequest
+	34,  // 108: holdfast.v1.SessionService.GetSession:input_type -> holdfast.v1.GetSessionRequest
+	36,  // 109: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
+	40,  // 110: holdfast.v1.SessionService.WatchSessions:input_type -> holdfast.v1.WatchSessionsRequest
+	9,   // 111: holdfast.v1.SessionService.Connect:output_type -> holdfast.v1.ServerMessage
+	24,  // 112: holdfast.v1.SessionService.OpenSession:output_type -> holdfast.v1.OpenSessionResponse
+	26,  // 113: holdfast.v1.SessionService.ResumeSession:output_type -> holdfast.v1.ResumeSessionResponse
+	28,  // 114: holdfast.v1.SessionService.TouchSessions:output_type -> holdfast.v1.TouchSessionsResponse
+	31,  // 115: holdfast.v1.SessionService.UpgradeSession:output_type -> holdfast.v1.UpgradeSessionResponse
+	33,  // 116: holdfast.v1.SessionService.CloseSession:output_type -> holdfast.v1.CloseSessionResponse
+	35,  // 117: holdfast.v1.SessionService.GetSession:output_type -> holdfast.v1.GetSessionResponse
+	38,  // 118: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
+	41,  // 119: holdfast.v1.SessionService.WatchSessions:output_type -> holdfast.v1.WatchSessionsResponse
+	111, // [111:120] is the sub-list for method output_type
+	102, // [102:111] is the sub-list for method input_type
+	102, // [102:102] is the sub-list for extension type_name
+	102, // [102:102] is the sub-list for extension extendee
+	0,   // [0:102] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_session_proto_init() }

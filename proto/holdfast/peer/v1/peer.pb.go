@@ -442,7 +442,9 @@ type Heartbeat struct {
 	Good uint64 `protobuf:"varint,2,opt,name=good,proto3" json:"good,omitempty"`
 	// c of S1, a round: this stream's answers up to the answer to that round are confirmed; 0 for none.
 	Confirmed uint64 `protobuf:"varint,3,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
-	// Sessions in newly confirmed answers whose touches were not taken (S1).
+	// p of S1, a round: this stream's answers up to the answer to that round are processed; 0 for none.
+	Processed uint64 `protobuf:"varint,6,opt,name=processed,proto3" json:"processed,omitempty"`
+	// Sessions in newly processed answers whose touches were not taken (S1).
 	NotTaken []uint64 `protobuf:"fixed64,4,rep,packed,name=not_taken,json=notTaken,proto3" json:"not_taken,omitempty"`
 	// The highest attachment that the leader has applied (M3).
 	Attachment uint64 `protobuf:"varint,5,opt,name=attachment,proto3" json:"attachment,omitempty"`
@@ -518,6 +520,13 @@ func (x *Heartbeat) GetGood() uint64 {
 func (x *Heartbeat) GetConfirmed() uint64 {
 	if x != nil {
 		return x.Confirmed
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetProcessed() uint64 {
+	if x != nil {
+		return x.Processed
 	}
 	return 0
 }
@@ -2938,11 +2947,12 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\aWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\rR\x06leader\x12\x16\n" +
-	"\x06format\x18\x03 \x01(\rR\x06format\"\x8c\x04\n" +
+	"\x06format\x18\x03 \x01(\rR\x06format\"\xaa\x04\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
-	"\tconfirmed\x18\x03 \x01(\x04R\tconfirmed\x12\x1b\n" +
+	"\tconfirmed\x18\x03 \x01(\x04R\tconfirmed\x12\x1c\n" +
+	"\tprocessed\x18\x06 \x01(\x04R\tprocessed\x12\x1b\n" +
 	"\tnot_taken\x18\x04 \x03(\x06R\bnotTaken\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x05 \x01(\x04R\n" +
