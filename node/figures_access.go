@@ -24,13 +24,22 @@ func accessMetrics() []metric {
 			read:  func(f *figures) float64 { return float64(f.node.ports.access.Stats()[reason]) },
 		})
 	}
+	for outcome := range guard.Outcomes {
+		all = append(all, metric{
+			name: "audit_lines_omitted_total", kind: prometheus.CounterValue, reason: outcome.String(),
+			help: "Lines of the audit log that were not written because callers without a verified name, or without the role, " +
+				"asked for more than 1,000 and one a second.",
+			alarm: "it rises: a stranger floods the port; holdfast_operator_acts_total counts all acts",
+			read:  func(f *figures) float64 { return float64(f.node.ports.access.audit.Omitted(outcome)) },
+		})
+	}
 	acts := auth.ClientPort().Acts()
 	slices.Sort(acts)
 	for _, act := range acts {
 		for outcome := range guard.Outcomes {
 			all = append(all, metric{
 				name: "operator_acts_total", kind: prometheus.CounterValue, reason: outcome.String(), act: act,
-				help:  "What operators did through this node, by act and outcome; the audit log has a line for each.",
+				help:  "What operators did through this node, by act and outcome.",
 				alarm: "reason is refused: somebody tries what they may not",
 				read:  func(f *figures) float64 { return float64(f.node.ports.access.audit.Count(act, outcome)) },
 			})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -34,16 +35,50 @@ const (
 // String is the outcome's name in the log and in metrics.
 func (o Outcome) String() string { return [...]string{"done", "refused", "failed"}[o] }
 
-// Audit writes one line for each act of an operator, and counts acts. Safe for concurrent use. It does not change but
-// for its counters.
+// Audit counts acts of operators, and writes one line for each act of a caller with a verified name that its roles
+// allow. Other lines have a rate limit: whoever reaches the port can ask for any number of them. Safe for concurrent
+// use.
 type Audit struct {
 	logger hclog.Logger
 	counts map[string]*[Outcomes]atomic.Uint64
+	// nameless are the lines of callers without a verified name, denied those of callers with one whose roles do not
+	// allow the act. Each outcome has a limit of its own, so that refusals leave room for what was done.
+	nameless [Outcomes]lines
+	denied   lines
+}
+
+// Bounds of lines that any caller can bring about: so many at once, and one more in each interval.
+const (
+	lineBurst    = 1000
+	lineInterval = time.Second
+)
+
+// lines are the lines of one kind, at a limited rate.
+type lines struct {
+	limit *rate.Limiter
+	// omitted counts the lines that were not written, unreported those of them that no later line has told of.
+	omitted, unreported atomic.Uint64
+}
+
+func (l *lines) start() { l.limit = rate.NewLimiter(rate.Every(lineInterval), lineBurst) }
+
+// take reports whether a line may be written, and how many were not since the last one.
+func (l *lines) take() (omitted uint64, ok bool) {
+	if l.limit.Allow() {
+		return l.unreported.Swap(0), true
+	}
+	l.omitted.Add(1)
+	l.unreported.Add(1)
+	return 0, false
 }
 
 // NewAudit returns an audit of the acts of a table. Lines go to logger.
 func NewAudit(logger hclog.Logger, table auth.Table) *Audit {
 	a := &Audit{logger: logger, counts: make(map[string]*[Outcomes]atomic.Uint64)}
+	for o := range a.nameless {
+		a.nameless[o].start()
+	}
+	a.denied.start()
 	for _, act := range table.Acts() {
 		a.counts[act] = new([Outcomes]atomic.Uint64)
 	}
@@ -58,11 +93,34 @@ func (a *Audit) Count(act string, o Outcome) uint64 {
 	return 0
 }
 
+// Omitted returns how many lines about acts with an outcome were not written because of their rate.
+func (a *Audit) Omitted(o Outcome) uint64 {
+	n := a.nameless[o].omitted.Load()
+	if o == Denied {
+		n += a.denied.omitted.Load()
+	}
+	return n
+}
+
+// take reports whether the line of an act may be written, and how many of its kind were not since the last one.
+func (a *Audit) take(verified bool, o Outcome) (omitted uint64, ok bool) {
+	switch {
+	case !verified:
+		return a.nameless[o].take()
+	case o == Denied:
+		return a.denied.take()
+	default:
+		return 0, true
+	}
+}
+
 // record is one act under way. A nil record is that of a call which is not audited.
 type record struct {
 	audit          *Audit
 	act, who, from string
-	began          time.Time
+	// verified says that who is a verified name.
+	verified bool
+	began    time.Time
 
 	mu     sync.Mutex
 	what   string // guarded by mu
@@ -71,11 +129,17 @@ type record struct {
 	ended  bool   // guarded by mu
 }
 
-func (a *Audit) begin(act, who, from string) *record {
+func (a *Audit) begin(act string, by caller, from string) *record {
 	if act == "" || a == nil {
 		return nil
 	}
-	return &record{audit: a, act: act, who: who, from: from, began: time.Now()}
+	return &record{audit: a, act: act, who: by.name, verified: by.verified, from: from, began: time.Now()}
+}
+
+// caller is who does an act.
+type caller struct {
+	name     string
+	verified bool
 }
 
 type recordKey struct{}
@@ -158,6 +222,11 @@ func (r *record) end(err error) {
 	case err != nil:
 		outcome = Failed
 	}
+	r.audit.counts[r.act][outcome].Add(1)
+	omitted, ok := r.audit.take(r.verified, outcome)
+	if !ok {
+		return
+	}
 	line := []any{
 		"act", r.act, "who", r.who, "from", r.from, "what", what, "outcome", outcome.String(), "took", time.Since(r.began),
 	}
@@ -167,7 +236,9 @@ func (r *record) end(err error) {
 	if err != nil {
 		line = append(line, "error", auth.WithoutTokens(err.Error()))
 	}
-	r.audit.counts[r.act][outcome].Add(1)
+	if omitted > 0 {
+		line = append(line, "omitted", omitted)
+	}
 	r.audit.logger.Info("audit", line...)
 }
 

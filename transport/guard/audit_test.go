@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
@@ -15,6 +16,7 @@ import (
 	"holdfast/auth"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/bubble"
 )
 
 // A line of the audit says what was asked for, within its bound, and shows no credential, data or token.
@@ -41,17 +43,17 @@ func TestAuditLines(t *testing.T) {
 	var log bytes.Buffer
 	a := NewAudit(hclog.New(&hclog.LoggerOptions{Output: &log}), auth.Table{"/m": {Needs: auth.Admin, Act: "x"}})
 	for _, err := range []error{nil, &session.AccessError{}, &session.AccessError{Who: "token:a"}, errors.New("no")} {
-		r := a.begin("x", "token:a", "10.0.0.1:1")
+		r := a.begin("x", caller{"token:a", true}, "10.0.0.1:1")
 		r.about(&holdfastv1.GetRequest{Path: "/a"})
 		r.end(err)
 		r.end(nil) // again
 	}
-	a.begin("", "token:a", "").end(nil)
+	a.begin("", caller{"token:a", true}, "").end(nil)
 	if done, denied, failed := a.Count("x", Done), a.Count("x", Denied), a.Count("x", Failed); done != 1 || denied != 2 ||
 		failed != 1 || strings.Count(log.String(), "\n") != 4 {
 		t.Errorf("got %d done, %d refused, %d failed:\n%s", done, denied, failed, log.String())
 	}
-	r := a.begin("x", "token:a", "")
+	r := a.begin("x", caller{"token:a", true}, "")
 	func() {
 		defer func() { _ = recover() }()
 		defer r.recovered()
@@ -60,6 +62,44 @@ func TestAuditLines(t *testing.T) {
 	if a.Count("x", Failed) != 2 {
 		t.Error("an act whose handler panicked has no line")
 	}
+}
+
+// Lines that any caller can bring about have a rate limit, of their own for each outcome, and are counted. What a named
+// operator does has a line each.
+func TestAuditLinesOfStrangersAreLimited(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		a := NewAudit(hclog.New(&hclog.LoggerOptions{Output: &log}), auth.Table{"/m": {Needs: auth.Admin, Act: "x"}})
+		act := func(by caller, err error, times int) (lines int) {
+			t.Helper()
+			log.Reset()
+			for range times {
+				a.begin("x", by, "10.0.0.1:1").end(err)
+			}
+			return strings.Count(log.String(), "\n")
+		}
+		stranger, named := caller{"unverified", false}, caller{"token:a", true}
+		denied := &session.AccessError{}
+		for what, got := range map[string]int{
+			"refused strangers": act(stranger, denied, 9683), "refused names": act(named, denied, 9683),
+			"unverified acts that failed": act(stranger, errors.New("no"), 9683),
+			"unverified acts":             act(stranger, nil, 9683),
+		} {
+			if got != lineBurst {
+				t.Errorf("%s: %d lines, want %d", what, got, lineBurst)
+			}
+		}
+		if got := act(named, nil, 5000) + act(named, errors.New("no"), 5000); got != 10_000 {
+			t.Errorf("a named operator's 10,000 acts have %d lines", got)
+		}
+		if n := a.Omitted(Denied); n != 2*(9683-lineBurst) || a.Count("x", Denied) != 2*9683 {
+			t.Errorf("%d lines are omitted, %d acts are counted", n, a.Count("x", Denied))
+		}
+		time.Sleep(2 * lineInterval)
+		if got := act(stranger, denied, 10); got != 2 || strings.Count(log.String(), "omitted=8683") != 1 {
+			t.Errorf("two seconds later there are %d lines:\n%s", got, log.String())
+		}
+	})
 }
 
 // A row of the table with an act is all that its call needs to be audited: as a call or as a stream, each has one line

@@ -164,13 +164,13 @@ func bearerOf(values []string) (auth.Token, error) {
 }
 
 // who names a caller for the audit log. The name that an unverified caller gives itself is shown as such.
-func who(id auth.Identity, ctx context.Context) string { //nolint:revive // context-as-argument: reads as a sentence
+func who(id auth.Identity, ctx context.Context) caller { //nolint:revive // context-as-argument: reads as a sentence
 	if id.Known() {
-		return id.Name
+		return caller{id.Name, true}
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	if names := md[wire.PrincipalKey]; len(names) == 1 && wire.ValidPrincipal(names[0]) {
-		return "unverified:" + auth.WithoutTokens(names[0])
+		return caller{"unverified:" + auth.WithoutTokens(names[0]), false}
 	}
-	return "unverified"
+	return caller{"unverified", false}
 }

@@ -92,7 +92,7 @@ func (s *supers) Write(w session.TreeWrite) error {
 	if who == "" || w.Write.Void {
 		return s.TreeConnection.Write(w)
 	}
-	r := s.audit.begin(auth.SuperWrites, who, s.from)
+	r := s.audit.begin(auth.SuperWrites, caller{who, true}, s.from)
 	r.what = describeWrite(&w.Write)
 	s.mu.Lock()
 	s.under[w.Key] = r
