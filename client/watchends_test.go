@@ -90,10 +90,10 @@ func TestARefusedWatchEndsNoOther(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, cl := newTreeTrial(t, 1)
 		first := watchAll(t, cl.Tree(), "/", tree.WatchRecursive)
-		c.node(1).refuse("watch", &session.LimitError{Name: "watches_per_connection", Limit: "1"})
+		c.node(1).refuse("watch", &session.LimitError{Name: "watch_bytes_per_connection", Limit: "1"})
 		second := watchAll(t, cl.Tree(), "/", tree.WatchRecursive)
 		second.take()
-		if limit, ok := errors.AsType[*session.LimitError](second.err); !ok || limit.Name != "watches_per_connection" {
+		if limit, ok := errors.AsType[*session.LimitError](second.err); !ok || limit.Name != "watch_bytes_per_connection" {
 			t.Errorf("the second watch: %v, want the limit", second.err)
 		}
 		c.node(1).heal()

@@ -345,8 +345,8 @@ type Stats struct {
 	Stalls uint64
 	// Jeopardy is set while clients are told that touches may not count (S4).
 	Jeopardy bool
-	// Watches of the tree that connections have.
-	Watches int
+	// Watches of the tree that connections have, and what they count in bytes (V1).
+	Watches, WatchBytes int
 }
 
 // FullDisks returns the voters whose full disks have every node refuse what adds to the log, as the present leader says
@@ -363,6 +363,7 @@ func (s *Server) LocalUsage() session.Usage { return s.local.used() }
 // Stats returns the present figures.
 func (s *Server) Stats() Stats {
 	sessions, expired, upgraded := s.local.count()
+	watches, watchBytes := s.tree.Watches()
 	return Stats{
 		Attached:      s.table.Len(),
 		Local:         sessions,
@@ -372,6 +373,7 @@ func (s *Server) Stats() Stats {
 		Connections:   s.clients.count(),
 		Stalls:        s.clock.stalls.count(),
 		Jeopardy:      !s.clients.well(),
-		Watches:       s.tree.Watches(),
+		Watches:       watches,
+		WatchBytes:    watchBytes,
 	}
 }

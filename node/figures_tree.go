@@ -18,6 +18,9 @@ func treeMetrics() []metric {
 			when("it rises though tree_entries does not: clients do not acknowledge results"),
 		gauge("tree_watches", "Watches of the connections of this node.",
 			func(f *figures) float64 { return float64(f.tree.Watches) }),
+		gauge("tree_watch_bytes", "Bytes that watches take of this node, as watch_bytes_per_node counts them (V1).",
+			func(f *figures) float64 { return float64(f.node.server.Stats().WatchBytes) }).
+			when("above half of 268435456: holdfast cluster connections shows who has many"),
 		counter("client_tree_reads", "Reads of the tree that clients asked for.",
 			func(f *figures) float64 { return float64(f.client.TreeReads) }),
 		counter("client_tree_writes", "Writes of the tree that clients asked for; a repeat counts again.",

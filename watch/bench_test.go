@@ -25,11 +25,11 @@ func heap() uint64 {
 
 // watched returns a table with a million watches of a kind of ten thousand connections. pathOf tells the path of each.
 func watched(kind tree.WatchKind, pathOf func(i int) string) *watch.Table[int] {
-	table := watch.NewTable[int](watch.NewBudget(watch.MaxPerNode), watch.MaxPerConnection, 0)
+	table := watch.NewTable[int](watch.MaxConnectionBytes, 0)
 	var connections []*watch.Connection[int]
 	for i := range million {
 		if i%100 == 0 {
-			connections = append(connections, table.Open(i, nil))
+			connections = append(connections, opens(table, i, nil))
 		}
 		if err := table.Add(connections[i%len(connections)], pathOf(i), kind); err != nil {
 			panic(err)
@@ -40,9 +40,9 @@ func watched(kind tree.WatchKind, pathOf func(i int) string) *watch.Table[int] {
 
 // alone returns a table whose watches are of a million connections, all on one path.
 func alone() *watch.Table[int] {
-	table := watch.NewTable[int](watch.NewBudget(watch.MaxPerNode), watch.MaxPerConnection, 0)
+	table := watch.NewTable[int](watch.MaxConnectionBytes, 0)
 	for i := range million {
-		if err := table.Add(table.Open(i, nil), pathAt(0), tree.WatchData); err != nil {
+		if err := table.Add(opens(table, i, nil), pathAt(0), tree.WatchData); err != nil {
 			panic(err)
 		}
 	}
@@ -85,7 +85,7 @@ func BenchmarkHeap(b *testing.B) {
 // BenchmarkUnrelated fires a change on a path that nobody watches.
 func BenchmarkUnrelated(b *testing.B) {
 	none := func() *watch.Table[int] {
-		return watch.NewTable[int](watch.NewBudget(watch.MaxPerNode), watch.MaxPerConnection, 0)
+		return watch.NewTable[int](watch.MaxConnectionBytes, 0)
 	}
 	for _, c := range []struct {
 		name string
@@ -122,10 +122,10 @@ func BenchmarkFire(b *testing.B) {
 		{Path: tree.Parent(pathAt(1)), Kind: tree.WatchRecursive},
 	} {
 		b.Run(w.Kind.String(), func(b *testing.B) {
-			table := watch.NewTable[*watch.Feed[tree.Event]](watch.NewBudget(watch.MaxPerNode), watch.MaxPerConnection, 0)
+			table := watch.NewTable[*watch.Feed[tree.Event]](watch.MaxConnectionBytes, 0)
 			var connections []*watch.Connection[*watch.Feed[tree.Event]]
 			for range watchers {
-				c := table.Open(watch.NewFeed[tree.Event](watch.DefaultFeedLimits()), nil)
+				c := opens(table, watch.NewFeed[tree.Event](watch.DefaultFeedLimits()), nil)
 				connections = append(connections, c)
 			}
 			change := tree.Change{Stamp: tree.StampAt(1, 1), Kind: tree.DataSet, Path: pathAt(1), ACL: &openList}
@@ -160,7 +160,7 @@ func BenchmarkFire(b *testing.B) {
 // BenchmarkAddRemove adds and removes a watch among a million on one path, of a connection that has 90,000.
 func BenchmarkAddRemove(b *testing.B) {
 	table := alone()
-	c := table.Open(0, nil)
+	c := opens(table, 0, nil)
 	for i := range 90_000 {
 		if err := table.Add(c, pathAt(i+1), tree.WatchChild); err != nil {
 			b.Fatal(err)
@@ -187,7 +187,7 @@ func BenchmarkClose(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		c := table.Open(0, nil)
+		c := opens(table, 0, nil)
 		for _, path := range paths {
 			if err := table.Add(c, path, tree.WatchData); err != nil {
 				b.Fatal(err)
@@ -247,7 +247,7 @@ func (empty) Effective(string) tree.ACL     { return openList }
 // match.
 func BenchmarkResume(b *testing.B) {
 	ring, index := filledRing()
-	table := watch.NewTable[int](watch.NewBudget(watch.MaxPerNode), watch.MaxPerConnection, index)
+	table := watch.NewTable[int](watch.MaxConnectionBytes, index)
 	r := watch.Resumption{From: watch.End(index - 200_000)}
 	for i := range 10 {
 		r.Watches = append(r.Watches, watch.Watch{Path: pathAt(int(index) - 20_000*i - 1), Kind: tree.WatchPersistent})
@@ -255,7 +255,7 @@ func BenchmarkResume(b *testing.B) {
 	r.Watches = append(r.Watches, watch.Watch{Path: "/other/place", Kind: tree.WatchRecursive})
 	b.ReportAllocs()
 	for b.Loop() {
-		c := table.Open(0, nil)
+		c := opens(table, 0, nil)
 		told := 0
 		if lost, err := table.Resume(c, r, empty{}, ring, func(watch.Event) { told++ }); lost || err != nil || told != 10 {
 			b.Fatal(lost, err, told)

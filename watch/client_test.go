@@ -72,7 +72,7 @@ func (c *client) connect() {
 		c.node.table.Close(c.connection)
 	}
 	n := c.node
-	c.connection, c.feed = n.table.Open(c, c.principals), watch.NewFeed[message](n.feeds)
+	c.connection, c.feed = opens(n.table, c, c.principals), watch.NewFeed[message](n.feeds)
 	c.unsent, c.last, c.told, c.again = 0, 0, 0, slices.Clone(c.open)
 	c.pending = nil
 	c.mayLose = false

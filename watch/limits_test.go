@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"holdfast/session"
+	"holdfast/session/fair"
 	"holdfast/tree"
 	"holdfast/watch"
 )
@@ -17,60 +18,78 @@ func longPath(n, bytes int) string {
 	return path + strings.Repeat("a", bytes-len(path))
 }
 
-// refusesPaths requires that a watch is refused for the bytes of watched paths.
-func refusesPaths(t *testing.T, err error, name string, most int) {
+// opens opens a connection on a node of its own: it shares its room with nobody.
+func opens[C any](table *watch.Table[C], owner C, principals []tree.Principal) *watch.Connection[C] {
+	return table.Open(owner, principals, fair.NewRoom[string](watch.MaxNodeBytes).Share(""))
+}
+
+// refuses requires that a watch is refused for its bytes, by the limit of the name.
+func refuses(t *testing.T, err error, name string, most int) {
 	t.Helper()
 	limit, ok := errors.AsType[*session.LimitError](err)
-	if !ok || limit.Name != name || limit.Limit != fmt.Sprintf("%d bytes of watched paths", most) {
+	if !ok || limit.Name != name || !strings.HasPrefix(limit.Limit, fmt.Sprintf("%d bytes", most)) {
 		t.Errorf("got %v, want %s of %d", err, name, most)
 	}
 }
 
-// V1: watches are bounded in bytes, too. A refused watch leaves nothing behind, several kinds on a path have it once,
-// and connections that share a path have it once for the node. What is removed makes room.
-func TestV1PathsOfWatchesAreBounded(t *testing.T) {
-	const each, limit, long = 16, 50, 1024
-	ofConnection, ofNode := each*watch.PathBytes/long, limit*watch.PathBytes/long
-	budget := watch.NewBudget(limit)
-	table := watch.NewTable[int](budget, each, 0)
-	fills := func(c *watch.Connection[int], from int) {
+// V1: watches are bounded in bytes as they are kept. A refused watch leaves nothing behind, several kinds on a path
+// count once, and what is removed makes room.
+func TestV1BytesOfWatchesAreBounded(t *testing.T) {
+	const each, ofConnection, long = 4 * (1024 + 96), 4, 1024
+	table := watch.NewTable[int](each, 0)
+	room := fair.NewRoom[string](1 << 20)
+	c := table.Open(0, nil, room.Share("a"))
+	fills := func() {
 		t.Helper()
 		for n := range ofConnection {
 			for _, kind := range []tree.WatchKind{tree.WatchData, tree.WatchPersistent} {
-				if err := table.Add(c, longPath(from+n, long), kind); err != nil {
+				if err := table.Add(c, longPath(n, long), kind); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		refusesPaths(t, table.Add(c, "/a", tree.WatchData), "watch_path_bytes_per_connection", each*watch.PathBytes)
+		refuses(t, table.Add(c, "/a", tree.WatchData), "watch_bytes_per_connection", each)
+		if room.Taken() != each || c.Watches() != 2*ofConnection || table.Paths() != ofConnection {
+			t.Errorf("%d watches count %d bytes", c.Watches(), room.Taken())
+		}
 	}
-	var all []*watch.Connection[int]
-	for i := range ofNode / ofConnection {
-		all = append(all, table.Open(i, nil))
-		fills(all[i], i*ofConnection)
-	}
-	shared := table.Open(0, nil)
-	fills(shared, 0)
-	table.Close(shared)
-	last := table.Open(0, nil)
-	taken := budget.Taken()
-	refusesPaths(t, table.Add(last, longPath(9999, long), tree.WatchData), "watch_path_bytes_per_node",
-		limit*watch.PathBytes)
-	if budget.Taken() != taken || last.Watches() != 0 || table.Paths() != ofNode {
-		t.Errorf("a refused watch is %d of the node's and %d of its connection's", budget.Taken()-taken, last.Watches())
-	}
+	fills()
 	table.Fire(&tree.Change{
 		Stamp: tree.StampAt(1, 1), Kind: tree.Deleted, Path: longPath(0, long), ACL: &openList, Parent: &openList,
 	}, func(*watch.Connection[int], watch.Event) {})
-	table.Remove(all[0], longPath(0, long), watch.All)
-	table.Remove(all[0], longPath(1, long), watch.All)
-	for _, c := range []*watch.Connection[int]{last, all[0]} {
-		if err := table.Add(c, longPath(9999-c.Watches(), long), tree.WatchData); err != nil {
-			t.Errorf("after a path is watched no more: %v", err)
+	table.Remove(c, longPath(0, long), watch.All)
+	table.Remove(c, longPath(1, long), watch.All)
+	if err := table.Add(c, longPath(9999, long), tree.WatchData); err != nil {
+		t.Errorf("after a path is watched no more: %v", err)
+	}
+	table.Close(c)
+	if room.Taken() != 0 || table.Watches() != 0 {
+		t.Errorf("%d watches and %d bytes are left of a closed connection", table.Watches(), room.Taken())
+	}
+	c = table.Open(0, nil, room.Share("a"))
+	fills()
+}
+
+// V1: however many connections a principal opens, and whatever it watches, another principal finds room at the node.
+func TestV1APrincipalLeavesRoomForWatches(t *testing.T) {
+	const limit, long = 1 << 20, 4000
+	room := fair.NewRoom[string](limit)
+	tables := []*watch.Table[int]{watch.NewTable[int](limit/16, 0), watch.NewTable[int](limit/16, 0)} // two lanes
+	var refused error
+	for n := 0; refused == nil; n++ {
+		c := tables[n%2].Open(n, nil, room.Share("ip:10.0.0.1"))
+		for i := 0; i < 10 && refused == nil; i++ {
+			refused = tables[n%2].Add(c, longPath(10*n+i, long), tree.WatchData)
 		}
 	}
-	for _, c := range append(all, last) {
-		table.Close(c)
+	refuses(t, refused, "watch_bytes_per_node", limit)
+	if taken := room.Taken(); taken > limit*3/4 || taken < limit/2 {
+		t.Errorf("a principal took %d of %d bytes", taken, limit)
 	}
-	fills(table.Open(0, nil), 0)
+	other := tables[0].Open(0, nil, room.Share("ip:10.0.0.2"))
+	for i := range 10 {
+		if err := tables[0].Add(other, longPath(i, long), tree.WatchData); err != nil {
+			t.Errorf("watch %d of another principal: %v", i, err)
+		}
+	}
 }

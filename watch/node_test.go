@@ -54,7 +54,7 @@ func newNode(random *rand.Rand, limits watch.RingLimits, feeds watch.FeedLimits)
 // start is a new process, whose state is that of a snapshot at index: ring and table are empty.
 func (n *node) start() {
 	n.ring = watch.NewTreeRing(n.limits, n.index)
-	n.table = watch.NewTable[*client](watch.NewBudget(1000), 100, n.index)
+	n.table = watch.NewTable[*client](watch.MaxConnectionBytes, n.index)
 	n.lane = n.root
 }
 

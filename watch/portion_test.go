@@ -32,7 +32,7 @@ func TestPortionsAreTheWhole(t *testing.T) {
 		}
 		ring.Append(index, changes...)
 	}
-	table := watch.NewTable[int](watch.NewBudget(1000), 1000, entries)
+	table := watch.NewTable[int](watch.MaxConnectionBytes, entries)
 	portions := 0
 	for range 100 {
 		r := watch.Resumption{From: watch.End(random.Uint64N(entries))}
@@ -42,7 +42,7 @@ func TestPortionsAreTheWhole(t *testing.T) {
 		}
 		principals, size := one(random, [][]tree.Principal{nil, joe}), 1+random.IntN(40)
 		resume := func(r watch.Resumption) (events []tree.Event) {
-			c := table.Open(0, principals)
+			c := opens(table, 0, principals)
 			defer table.Close(c)
 			lost, err := table.Resume(c, r, empty{}, ring, func(e watch.Event) { events = append(events, e.Event) })
 			if lost || err != nil {
@@ -52,7 +52,7 @@ func TestPortionsAreTheWhole(t *testing.T) {
 		}
 		want := resume(r)
 		var got []tree.Event
-		c := table.Open(0, principals)
+		c := opens(table, 0, principals)
 		for {
 			left := size
 			before := len(got)
@@ -92,7 +92,7 @@ func TestNoPortion(t *testing.T) {
 	for index := uint64(1); index <= 9; index++ {
 		ring.Append(index, tree.Change{Stamp: tree.StampAt(index, 1), Kind: tree.DataSet, Path: "/a", ACL: &openList})
 	}
-	table := watch.NewTable[int](watch.NewBudget(10), 10, 9)
+	table := watch.NewTable[int](watch.MaxConnectionBytes, 9)
 	lasting := func(path string) []watch.Watch { return []watch.Watch{{Path: path, Kind: tree.WatchPersistent}} }
 	for name, r := range map[string]watch.Resumption{
 		"beyond the ring":   {From: watch.End(1), Watches: lasting("/a")},
@@ -101,7 +101,7 @@ func TestNoPortion(t *testing.T) {
 		"nothing new":       {From: watch.End(9), Watches: lasting("/a")},
 		"one-shots":         {From: watch.End(8), Watches: []watch.Watch{{Path: "/a", Kind: tree.WatchData}}},
 	} {
-		more := table.Portion(table.Open(0, nil), r, ring, func(tree.Event) bool { return false }, func(e watch.Event) {
+		more := table.Portion(opens(table, 0, nil), r, ring, func(tree.Event) bool { return false }, func(e watch.Event) {
 			t.Errorf("%s: told %+v", name, e)
 		})
 		if more != nil {

@@ -46,13 +46,15 @@ func (t *Table[C]) hashOfRecord(n uint32) uint32 {
 // link makes a record without kinds for a connection and a path, whose number is at if somebody watches it already. The
 // error is a [session.LimitError].
 func (t *Table[C]) link(c *Connection[C], path string, at uint32) (uint32, error) {
-	if c.paths+len(path) > t.limit*PathBytes {
-		return 0, overPaths("watch_path_bytes_per_connection", int64(t.limit))
+	bytes := bytesOf(path)
+	switch {
+	case c.bytes+bytes > t.limit:
+		return 0, overConnection(t.limit)
+	case !c.share.Take(bytes):
+		return 0, overNode(c.share.Room().Limit())
 	}
+	c.bytes += bytes
 	if at == 0 {
-		if err := t.budget.takePath(path); err != nil {
-			return 0, err
-		}
 		at = t.paths.alloc()
 		*t.paths.at(at) = watched{path: strings.Clone(path), hash: t.hash(path)}
 		t.byPath.add(at, t.hashOfPath)
@@ -66,7 +68,6 @@ func (t *Table[C]) link(c *Connection[C], path string, at uint32) (uint32, error
 		t.records.at(c.first).previousOfConnection = n
 	}
 	w.first, c.first = n, n
-	c.paths += len(path)
 	t.byPair.add(n, t.hashOfRecord)
 	return n, nil
 }
@@ -79,8 +80,8 @@ func (t *Table[C]) drop(n uint32, kinds Kinds) {
 	count := bits.OnesCount8(uint8(kinds))
 	r.kinds &^= kinds
 	c.watches -= count
+	t.watches.Add(int64(-count))
 	c.lasting -= bits.OnesCount8(uint8(kinds & Lasting))
-	t.budget.giveBack(count)
 	if kinds&recursive != 0 {
 		t.recursiveAt[tree.Depth(t.paths.at(r.path).path)]--
 		t.recursives--
@@ -94,7 +95,8 @@ func (t *Table[C]) drop(n uint32, kinds Kinds) {
 func (t *Table[C]) unlink(n uint32, r *record, c *Connection[C]) {
 	t.byPair.remove(n, t.hashOfRecord)
 	w := t.paths.at(r.path)
-	c.paths -= len(w.path)
+	c.bytes -= bytesOf(w.path)
+	c.share.Add(-bytesOf(w.path))
 	if r.nextOfPath != 0 {
 		t.records.at(r.nextOfPath).previousOfPath = r.previousOfPath
 	}
@@ -113,7 +115,6 @@ func (t *Table[C]) unlink(n uint32, r *record, c *Connection[C]) {
 	}
 	if w.first == 0 {
 		t.byPath.remove(r.path, t.hashOfPath)
-		t.budget.giveBackPath(w.path)
 		t.paths.free(r.path)
 	}
 	t.records.free(n)

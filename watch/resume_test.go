@@ -42,7 +42,7 @@ func TestResumeFindsAllInTheRing(t *testing.T) {
 		ring.Append(index, c)
 		all = append(all, c)
 	}
-	table := watch.NewTable[int](watch.NewBudget(1000), 1000, entries)
+	table := watch.NewTable[int](watch.MaxConnectionBytes, entries)
 	found := 0
 	for range 200 {
 		r := watch.Resumption{From: watch.End(random.Uint64N(entries))}
@@ -52,7 +52,7 @@ func TestResumeFindsAllInTheRing(t *testing.T) {
 		}
 		principals := one(random, [][]tree.Principal{nil, joe})
 		var got, want []tree.Event
-		c := table.Open(0, principals)
+		c := opens(table, 0, principals)
 		lost, err := table.Resume(c, r, empty{}, ring, func(e watch.Event) {
 			if e.Once {
 				t.Errorf("%+v ends a one-shot watch", e)
@@ -126,8 +126,8 @@ func TestResumeJudgesOneShotsByTheTree(t *testing.T) {
 		{"child, data changed", tree.WatchChild, here(5, 11, 9), tree.Event{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			table := watch.NewTable[int](watch.NewBudget(10), 10, 20)
-			connection := table.Open(0, nil)
+			table := watch.NewTable[int](watch.MaxConnectionBytes, 20)
+			connection := opens(table, 0, nil)
 			var got []watch.Event
 			r := watch.Resumption{From: watch.End(10), Watches: []watch.Watch{{Path: "/a", Kind: c.kind}}}
 			ring := watch.NewTreeRing(watch.DefaultRingLimits(), 20) // one-shots need none
@@ -152,7 +152,7 @@ func TestResumeJudgesOneShotsByTheTree(t *testing.T) {
 
 // TestResumeTellsOnce: an event from the ring ends the one-shot watches that are owed it, and is not told again.
 func TestResumeTellsOnce(t *testing.T) {
-	table := watch.NewTable[int](watch.NewBudget(10), 10, 20)
+	table := watch.NewTable[int](watch.MaxConnectionBytes, 20)
 	ring := watch.NewTreeRing(watch.DefaultRingLimits(), 5)
 	for _, index := range []uint64{9, 12, 14} {
 		ring.Append(index, tree.Change{Stamp: tree.StampAt(index, 1), Kind: tree.DataSet, Path: "/a", ACL: &openList})
@@ -162,7 +162,7 @@ func TestResumeTellsOnce(t *testing.T) {
 		{Path: "/a", Kind: tree.WatchData}, {Path: "/a", Kind: tree.WatchChild}, {Path: "/", Kind: tree.WatchRecursive},
 	}}
 	var got []watch.Event
-	_, err := table.Resume(table.Open(0, nil), r, present{path: "/a", stat: stat, acl: openList}, ring,
+	_, err := table.Resume(opens(table, 0, nil), r, present{path: "/a", stat: stat, acl: openList}, ring,
 		func(e watch.Event) { got = append(got, e) })
 	event := func(index uint64, kind tree.EventKind) tree.Event {
 		return tree.Event{Stamp: tree.StampAt(index, 1), Kind: kind, Path: "/a"}
@@ -179,9 +179,10 @@ func TestResumeTellsOnce(t *testing.T) {
 
 // TestResumeIsWholeOrNot: what is refused registers nothing, and says why.
 func TestResumeIsWholeOrNot(t *testing.T) {
-	table := watch.NewTable[int](watch.NewBudget(10), 2, 20)
+	const two = 210 // bytes: of the watches on /kept and /b, and not on /c
+	table := watch.NewTable[int](two, 20)
 	ring := watch.NewTreeRing(watch.DefaultRingLimits(), 0)
-	c := table.Open(0, nil)
+	c := opens(table, 0, nil)
 	if err := table.Add(c, "/kept", tree.WatchPersistent); err != nil {
 		t.Fatal(err)
 	}
@@ -207,13 +208,12 @@ func TestResumeIsWholeOrNot(t *testing.T) {
 // TestSkip: a lane that goes on at a newer root fires one-shots in the order of their stamps. Then it says who has lost
 // changes.
 func TestSkip(t *testing.T) {
-	budget := watch.NewBudget(10)
-	table := watch.NewTable[string](budget, 10, 20)
+	table := watch.NewTable[string](watch.MaxConnectionBytes, 20)
 	for _, w := range []struct {
 		owner string
 		kind  tree.WatchKind
 	}{{"child", tree.WatchChild}, {"data", tree.WatchData}, {"both", tree.WatchData}, {"lasting", tree.WatchPersistent}} {
-		c := table.Open(w.owner, nil)
+		c := opens(table, w.owner, nil)
 		if err := table.Add(c, "/a", w.kind); err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestSkip(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if table.Index() != 30 || budget.Taken() != 2 {
-		t.Errorf("at %d with %d watches, want 30 and 2", table.Index(), budget.Taken())
+	if table.Index() != 30 || table.Watches() != 2 {
+		t.Errorf("at %d with %d watches, want 30 and 2", table.Index(), table.Watches())
 	}
 }

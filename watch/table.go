@@ -3,8 +3,10 @@ package watch
 import (
 	"hash/maphash"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"holdfast/session"
+	"holdfast/session/fair"
 	"holdfast/tree"
 )
 
@@ -15,8 +17,8 @@ import (
 // lists, its path's and its connection's. So an event costs its watchers, the end of a connection costs its watches,
 // and all else costs the same whatever there is: look-ups by hash.
 type Table[C any] struct {
-	budget *Budget
-	limit  int
+	// limit bounds the bytes of a connection's watches.
+	limit int
 	// index is that of the lane's root: the watches hear of later changes (V2).
 	index uint64
 
@@ -30,6 +32,8 @@ type Table[C any] struct {
 	// recursiveAt counts the recursive watches at each depth of a path, so that an event looks for no others.
 	recursiveAt [tree.MaxDepth + 1]int
 	recursives  int
+	// watches counts all, for other goroutines too.
+	watches atomic.Int64
 	// round numbers the events, to tell each connection of an event once.
 	round uint64
 }
@@ -46,12 +50,14 @@ type Connection[C any] struct {
 	Owner C
 
 	principals []tree.Principal
-	number     uint32 // 0 once closed
-	first      uint32 // the first of its records
-	watches    int    // counts each kind on each path
-	lasting    int    // those of them that are persistent or recursive
-	paths      int    // bytes of the paths of its records
-	told       uint64 // the round that it was told of last
+	// share is that of the connection's principal of the node's room for watches. bytes is what the connection holds.
+	share   *fair.Share[string]
+	bytes   int
+	number  uint32 // 0 once closed
+	first   uint32 // the first of its records
+	watches int    // counts each kind on each path
+	lasting int    // those of them that are persistent or recursive
+	told    uint64 // the round that it was told of last
 }
 
 // Watches returns how many watches a connection has.
@@ -78,19 +84,18 @@ type watched struct {
 	hash  uint32
 }
 
-// NewTable returns a table of a lane whose root is that of index. budget is shared by the tables of a node, and limit
-// bounds the watches of one connection.
-func NewTable[C any](budget *Budget, limit int, index uint64) *Table[C] {
+// NewTable returns a table of a lane whose root is that of index. limit bounds the bytes of one connection's watches.
+func NewTable[C any](limit int, index uint64) *Table[C] {
 	return &Table[C]{
-		budget: budget, limit: limit, index: index,
-		paper: hashSeeds{path: maphash.MakeSeed(), pair: rand.Uint64()},
+		limit: limit, index: index, paper: hashSeeds{path: maphash.MakeSeed(), pair: rand.Uint64()},
 	}
 }
 
 // Open adds a connection without watches. owner is for the caller, and principals judge what the connection may hear
-// of; they must not be modified.
-func (t *Table[C]) Open(owner C, principals []tree.Principal) *Connection[C] {
-	c := &Connection[C]{Owner: owner, principals: principals, number: t.connections.alloc()}
+// of; they must not be modified. The connection's watches take their bytes from share, which all tables of a node and all
+// connections of a principal have in common.
+func (t *Table[C]) Open(owner C, principals []tree.Principal, share *fair.Share[string]) *Connection[C] {
+	c := &Connection[C]{Owner: owner, principals: principals, share: share, number: t.connections.alloc()}
 	*t.connections.at(c.number) = c
 	return c
 }
@@ -113,11 +118,8 @@ func (t *Table[C]) Index() uint64 { return t.index }
 // Advance makes index that of the lane's root. The caller has given all changes up to it to [Table.Fire].
 func (t *Table[C]) Advance(index uint64) { t.index = index }
 
-// Watches returns how many watches the table has, Paths on how many paths.
-func (t *Table[C]) Watches() (watches int) {
-	t.each(func(c *Connection[C]) { watches += c.watches })
-	return watches
-}
+// Watches returns how many watches the table has. Safe for concurrent use.
+func (t *Table[C]) Watches() int { return int(t.watches.Load()) }
 
 // Paths returns how many paths have a watch.
 func (t *Table[C]) Paths() int { return int(t.paths.used) - len(t.paths.spare) }
@@ -158,22 +160,15 @@ func (t *Table[C]) add(c *Connection[C], path string, kind tree.WatchKind) (adde
 	if n != 0 && t.records.at(n).kinds&Of(kind) != 0 {
 		return false, nil
 	}
-	if c.watches >= t.limit {
-		return false, over("watches_per_connection", int64(t.limit))
-	}
-	if err := t.budget.take(); err != nil {
-		return false, err
-	}
 	if n == 0 {
-		linked, err := t.link(c, path, at)
-		if err != nil {
-			t.budget.giveBack(1)
+		var err error
+		if n, err = t.link(c, path, at); err != nil {
 			return false, err
 		}
-		n = linked
 	}
 	t.records.at(n).kinds |= Of(kind)
 	c.watches++
+	t.watches.Add(1)
 	if !kind.OneShot() {
 		c.lasting++
 	}

@@ -82,23 +82,26 @@ func one[T any](random *rand.Rand, of []T) T { return of[random.IntN(len(of))] }
 
 // TestTableModel holds a table against a list of watches, over seeded histories of everything that a lane does with it.
 func TestTableModel(t *testing.T) {
-	const limit, nodeLimit, connections = 12, 40, 6
+	const limit, connections = 500, 6 // bytes of a connection: of four or five paths
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 2))
-		budget := watch.NewBudget(nodeLimit)
-		table := watch.NewTable[int](budget, limit, 10)
+		table := watch.NewTable[int](limit, 10)
 		handles := make([]*watch.Connection[int], connections)
 		principals := make([][]tree.Principal, connections)
 		for i := range handles {
 			principals[i] = one(random, [][]tree.Principal{nil, joe})
-			handles[i] = table.Open(i, principals[i])
+			handles[i] = opens(table, i, principals[i])
 		}
 		var plain []plainWatch
-		count := func(connection int) (n int) {
+		bytes := func(connection int, with string) (n int) { // each path counts once
+			paths := map[string]bool{with: true}
 			for _, w := range plain {
 				if w.connection == connection {
-					n++
+					paths[w.path] = true
 				}
+			}
+			for path := range paths {
+				n += 96 + len(path)
 			}
 			return n
 		}
@@ -115,13 +118,9 @@ func TestTableModel(t *testing.T) {
 					if err != nil {
 						t.Fatalf("seed %d: a watch that there is: %v", seed, err)
 					}
-				case count(i) == limit:
-					if !errors.As(err, &limited) || limited.Name != "watches_per_connection" {
-						t.Fatalf("seed %d: %d watches and one more: %v", seed, limit, err)
-					}
-				case len(plain) == nodeLimit:
-					if !errors.As(err, &limited) || limited.Name != "watches_per_node" {
-						t.Fatalf("seed %d: %d watches and one more: %v", seed, nodeLimit, err)
+				case bytes(i, w.path) > limit:
+					if !errors.As(err, &limited) || limited.Name != "watch_bytes_per_connection" {
+						t.Fatalf("seed %d: %d bytes: %v", seed, bytes(i, w.path), err)
 					}
 				default:
 					if err != nil {
@@ -155,7 +154,7 @@ func TestTableModel(t *testing.T) {
 					t.Fatalf("seed %d: a watch of a closed connection: %v", seed, err)
 				}
 				plain = slices.DeleteFunc(plain, func(w plainWatch) bool { return w.connection == i })
-				handles[i] = table.Open(i, principals[i])
+				handles[i] = opens(table, i, principals[i])
 			default:
 				c := tree.Change{
 					Stamp: tree.StampAt(index+1, 1), Kind: tree.ChangeKind(1 + random.IntN(3)), Path: one(random, somePaths[1:]),
@@ -182,9 +181,8 @@ func TestTableModel(t *testing.T) {
 				index++
 				table.Advance(index)
 			}
-			if budget.Taken() != len(plain) || table.Watches() != len(plain) {
-				t.Fatalf("seed %d: %d watches counted for the node, %d for the table, want %d", seed, budget.Taken(),
-					table.Watches(), len(plain))
+			if table.Watches() != len(plain) {
+				t.Fatalf("seed %d: %d watches, want %d", seed, table.Watches(), len(plain))
 			}
 		}
 		paths := map[string]bool{}
@@ -197,8 +195,8 @@ func TestTableModel(t *testing.T) {
 		for _, c := range handles {
 			table.Close(c)
 		}
-		if budget.Taken() != 0 || table.Paths() != 0 {
-			t.Fatalf("seed %d: %d watches on %d paths of no connection", seed, budget.Taken(), table.Paths())
+		if table.Watches() != 0 || table.Paths() != 0 {
+			t.Fatalf("seed %d: %d watches on %d paths of no connection", seed, table.Watches(), table.Paths())
 		}
 	}
 }
@@ -230,8 +228,8 @@ func fire(plain []plainWatch, c tree.Change, principals [][]tree.Principal) (lef
 
 // TestTableRefusesBadWatches names what is wrong.
 func TestTableRefusesBadWatches(t *testing.T) {
-	table := watch.NewTable[int](watch.NewBudget(10), 10, 0)
-	c := table.Open(0, nil)
+	table := watch.NewTable[int](watch.MaxConnectionBytes, 0)
+	c := opens(table, 0, nil)
 	if err := table.Add(c, "a", tree.WatchData); !errors.Is(err, tree.ErrPath) {
 		t.Errorf("path without a slash: %v", err)
 	}
@@ -260,12 +258,11 @@ func TestKindsOfWatcherTypes(t *testing.T) {
 
 // TestManyWatches grows and shrinks the table's indexes: ten thousand connections and paths, and none at the end.
 func TestManyWatches(t *testing.T) {
-	budget := watch.NewBudget(watch.MaxPerNode)
-	table := watch.NewTable[int](budget, watch.MaxPerConnection, 0)
+	table := watch.NewTable[int](watch.MaxConnectionBytes, 0)
 	random := rand.New(rand.NewPCG(1, 1))
 	var connections []*watch.Connection[int]
 	for i := range 2000 {
-		connections = append(connections, table.Open(i, nil))
+		connections = append(connections, opens(table, i, nil))
 	}
 	type pair struct{ connection, path int }
 	have := map[pair]bool{}
@@ -308,7 +305,7 @@ func TestManyWatches(t *testing.T) {
 	for _, c := range connections {
 		table.Close(c)
 	}
-	if budget.Taken() != 0 || table.Paths() != 0 {
-		t.Errorf("%d watches on %d paths are left", budget.Taken(), table.Paths())
+	if table.Watches() != 0 || table.Paths() != 0 {
+		t.Errorf("%d watches on %d paths are left", table.Watches(), table.Paths())
 	}
 }

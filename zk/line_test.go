@@ -145,7 +145,7 @@ func TestAWatchIsNotLostByTheQuestionForIt(t *testing.T) {
 // on elsewhere. What is refused for good is answered.
 func TestARefusalThatPassesIsNoAnswer(t *testing.T) {
 	busy := &session.LimitError{Name: "node_queued_bytes", RetryAfter: session.BusyRetryAfter}
-	full := &session.LimitError{Name: "watches_per_connection"}
+	full := &session.LimitError{Name: "watch_bytes_per_connection"}
 	for _, op := range []jute.Op{jute.Exists, jute.AddWatch} {
 		for _, why := range []error{busy, full} {
 			node := &asked{}

@@ -8,7 +8,6 @@ import (
 	"holdfast/session"
 	"holdfast/tree"
 	"holdfast/tree/store"
-	"holdfast/watch"
 )
 
 // noWrites is a queue of writes that nobody uses.
@@ -28,8 +27,7 @@ func benchmarked(b *testing.B) (*lane.Lane, *lane.Hub, *store.Tree) {
 	})
 	hub := lane.NewHub(lane.DefaultHubLimits(), lane.Published{Index: 1, Founded: true, Root: of.Freeze()})
 	shared := lane.Shared{
-		Hub: hub, Writes: noWrites{}, Watches: watch.NewBudget(watch.MaxPerNode), Queued: lane.NewQueued(lane.MaxNodeQueued),
-		Unsent: lane.NewUnsent(lane.MaxNodeUnsent),
+		Hub: hub, Writes: noWrites{}, Rooms: lane.DefaultRooms(),
 	}
 	return lane.New(shared, lane.DefaultLimits(), func() {}), hub, of
 }

@@ -18,6 +18,7 @@ type Conn struct {
 	// notify tells the connection's writer to look again. It must return at once, and must not use the lane.
 	notify     func()
 	principals []tree.Principal
+	shares     shares
 	orders     map[attached]*order
 	loose      map[*Pending]struct{} // requests without a session
 	requests   int
@@ -40,7 +41,7 @@ type outbox struct {
 	mu   sync.Mutex
 	feed *watch.Feed[Message] // guarded by mu
 	// unsent is what the answers take that are unsent. given of that is what Next gave out last: its writer sends that
-	// before it looks again. starved says that a read waits for less. guarded by mu
+	// before it looks again. starved says that a read waits for room. guarded by mu
 	unsent, given int
 	starved       bool
 	// took is when the writer last looked, or when Stuck first saw that it had something to take. guarded by mu
@@ -103,10 +104,10 @@ type room struct{ connection, node bool }
 // settle changes what is unsent, and returns for whom there is room again. Called with mu held.
 func (c *Conn) settle(change int) (r room) {
 	c.unsent += change
-	if c.starved && c.unsent < c.lane.limits.Unsent {
+	r.node = c.shares.unsent.Add(change)
+	if c.starved && c.unsent < c.lane.limits.Unsent && c.shares.unsent.Left() >= c.wantsLeft() {
 		c.starved, r.connection = false, true
 	}
-	r.node = c.lane.node.Unsent.give(-change)
 	return r
 }
 
@@ -161,7 +162,7 @@ func (c *Conn) event(e watch.Event) {
 	c.begin()
 	if m := (Message{Event: e.Event, Once: e.Once}); e.Once { // it stays (V6), and so counts like an answer
 		c.unsent += eventBytes + len(e.Path)
-		c.lane.node.Unsent.take(eventBytes + len(e.Path))
+		c.shares.unsent.Add(eventBytes + len(e.Path))
 		c.feed.Keep(e.Stamp, m)
 	} else {
 		c.feed.Tell(e.Stamp, m, eventBytes+len(e.Path))
@@ -191,7 +192,7 @@ func (c *Conn) lost(first, last tree.Stamp) {
 
 // reserve adds an answer, which is filled now or later, at the place that stamp gives it (G2, G4).
 func (c *Conn) reserve(a *Answer, bytes int, filled bool) {
-	c.lane.node.Unsent.take(bytes)
+	c.shares.unsent.Add(bytes)
 	c.mu.Lock()
 	c.begin()
 	a.bytes, a.filled = bytes, filled
@@ -215,13 +216,20 @@ func (c *Conn) fill(a *Answer, found tree.Answer, err error, bytes int) {
 	freed.tell(c.lane)
 }
 
-// hasRoom reports whether a read may run: little enough of the connection's and of the node's answers is unsent (G9).
+// hasRoom reports whether a read may run: little enough of the connection's answers is unsent, and its principal has
+// room (G9).
 func (c *Conn) hasRoom() bool {
 	c.mu.Lock()
-	c.starved = c.unsent >= c.lane.limits.Unsent
-	starved := c.starved
-	c.mu.Unlock()
-	return !starved && c.lane.node.Unsent.has()
+	defer c.mu.Unlock()
+	c.starved = c.unsent >= c.lane.limits.Unsent || !c.shares.unsent.Await(c.wantsLeft())
+	return !c.starved
+}
+
+// wantsLeft returns how much the principal must have left for a read of the connection. The bound of a connection falls
+// with what its principal has left: to half when half is left. A connection that reads its answers has few unsent, and
+// goes on with little room, while the ones that do not read wait for more of it. Called with mu held.
+func (c *Conn) wantsLeft() int {
+	return c.unsent*(c.shares.unsent.Room().Most()/c.lane.limits.Unsent) + 1
 }
 
 // admit counts a request that waits, or refuses it (G8). One more request may come once the bytes are below their
@@ -230,8 +238,8 @@ func (c *Conn) admit(p *Pending) error {
 	if err := c.takes(); err != nil {
 		return err
 	}
-	if err := c.lane.node.Queued.take(p.bytes); err != nil {
-		p.kind, p.refusal, p.bytes, p.unasked, p.write.Body = refusing, err, 0, false, nil
+	if !c.shares.queued.Take(p.bytes) {
+		p.kind, p.refusal, p.bytes, p.unasked, p.write.Body = refusing, tooMuchQueued(c.lane.node.Queued), 0, false, nil
 	}
 	c.count(1, p.bytes)
 	return nil
@@ -265,8 +273,8 @@ func (c *Conn) Hold(bytes int) error {
 	if err := c.takes(); err != nil {
 		return err
 	}
-	if err := c.lane.node.Queued.take(bytes); err != nil {
-		return err
+	if !c.shares.queued.Take(bytes) {
+		return tooMuchQueued(c.lane.node.Queued)
 	}
 	c.count(1, bytes)
 	return nil
@@ -277,13 +285,21 @@ func (c *Conn) Hold(bytes int) error {
 func (c *Conn) Unhold(bytes int, place func() error) error {
 	c.requests--
 	c.queued -= bytes
-	c.lane.node.Queued.give(bytes)
+	c.shares.queued.Add(-bytes)
 	c.unholding = true
 	err := place()
 	c.unholding = false
 	c.count(0, 0)
 	c.freed()
 	return err
+}
+
+// HoldAhead counts bytes of requests that wait in front of the lane, or takes them back if they are negative. It reports
+// whether no more of them should come: they take half of what the principal may have, so that the requests whose turn
+// has come find the rest. Safe for concurrent use until the connection is closed.
+func (c *Conn) HoldAhead(bytes int) (crowded bool) {
+	c.shares.queued.Add(bytes)
+	return c.shares.queued.Left() <= c.shares.queued.Taken()
 }
 
 // Crowded reports whether [Conn.Full] may return a channel. Whoever asks for requests and sees false may ask for one
@@ -317,7 +333,7 @@ func (c *Conn) freed() {
 // answered takes a request out of those that wait.
 func (c *Conn) answered(p *Pending) {
 	c.count(-1, -p.bytes)
-	c.lane.node.Queued.give(p.bytes)
+	c.shares.queued.Add(-p.bytes)
 	c.freed()
 }
 

@@ -7,7 +7,6 @@ import (
 	"holdfast/learner/lane"
 	"holdfast/tree"
 	"holdfast/tree/store"
-	"holdfast/watch"
 )
 
 // W8: a request that comes after the founding, to a lane that has not gone on to it yet, is answered as of the founding.
@@ -15,8 +14,7 @@ func TestW8ALaneBehindTheFoundingAnswersNothing(t *testing.T) {
 	of := store.New(noDigest{}, tree.DefaultLimits(), store.At{Stamp: tree.StampAt(0, 1)})
 	hub := lane.NewHub(lane.DefaultHubLimits(), lane.Published{Root: of.Freeze()})
 	l := lane.New(lane.Shared{
-		Hub: hub, Writes: noWrites{}, Watches: watch.NewBudget(watch.MaxPerNode), Queued: lane.NewQueued(lane.MaxNodeQueued),
-		Unsent: lane.NewUnsent(lane.MaxNodeUnsent),
+		Hub: hub, Writes: noWrites{}, Rooms: lane.DefaultRooms(),
 	}, lane.DefaultLimits(), func() {})
 	c := l.Open(root, func() {})
 	_, changes := of.Do(store.At{Stamp: tree.StampAt(1, 1), Principals: root}, tree.Transaction{

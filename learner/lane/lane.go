@@ -25,12 +25,9 @@ type Writes interface {
 
 // Shared is what the lanes of a node share.
 type Shared struct {
-	Hub     *Hub
-	Writes  Writes
-	Watches *watch.Budget
-	// Queued counts the requests that wait, Unsent the answers.
-	Queued *Queued
-	Unsent *Unsent
+	Hub    *Hub
+	Writes Writes
+	Rooms
 }
 
 // Lane serves some of a node's connections. It is driven by calls, one at a time. After each, its owner carries out
@@ -65,7 +62,7 @@ type Lane struct {
 func New(shared Shared, limits Limits, wake func()) *Lane {
 	now := *shared.Hub.shown.Load()
 	l := &Lane{
-		node: shared, limits: limits, table: watch.NewTable[*Conn](shared.Watches, limits.Watches, now.Index), wake: wake,
+		node: shared, limits: limits, table: watch.NewTable[*Conn](limits.Watches, now.Index), wake: wake,
 		shown: now, sessions: map[attached]*order{}, news: map[*Conn]struct{}{}, starving: map[*Conn]struct{}{},
 	}
 	l.stamp.Store(uint64(watch.End(now.Index)))
@@ -78,9 +75,9 @@ func New(shared Shared, limits Limits, wake func()) *Lane {
 func (l *Lane) Open(principals []tree.Principal, notify func()) *Conn {
 	c := &Conn{
 		lane: l, notify: notify, principals: principals, orders: map[attached]*order{}, loose: map[*Pending]struct{}{},
-		outbox: outbox{feed: watch.NewFeed[Message](l.limits.Feed)},
+		shares: l.node.open(ownerOf(principals)), outbox: outbox{feed: watch.NewFeed[Message](l.limits.Feed)},
 	}
-	c.watcher = l.table.Open(c, principals)
+	c.watcher = l.table.Open(c, principals, c.shares.watches)
 	return c
 }
 
@@ -115,6 +112,7 @@ func (l *Lane) Close(c *Conn) {
 	room := c.settle(-c.unsent)
 	c.gone, c.given = true, 0
 	c.mu.Unlock()
+	c.shares.close()
 	delete(l.news, c)
 	delete(l.starving, c)
 	c.blocked = nil
@@ -160,6 +158,9 @@ func (c *Conn) Attached(id session.ID, attachment uint64) bool {
 // SetStanding says why the node answers no read that does not allow old answers: session.ErrReadOnly,
 // session.ErrNoLeader or session.ErrLagging; nil if it answers them (G6).
 func (l *Lane) SetStanding(refuse error) { l.refuse = refuse }
+
+// Watches returns how many watches the lane's connections have. Safe for concurrent use.
+func (l *Lane) Watches() int { return l.table.Watches() }
 
 // Index returns the index of the lane's tree.
 func (l *Lane) Index() uint64 { return l.table.Index() }

@@ -2,9 +2,11 @@ package lane
 
 import (
 	"fmt"
-	"sync/atomic"
+	"net/netip"
 
 	"holdfast/session"
+	"holdfast/session/fair"
+	"holdfast/tree"
 	"holdfast/watch"
 )
 
@@ -14,7 +16,7 @@ type Limits struct {
 	Requests, Queued int
 	// Unsent is how many bytes of a connection's answers may be unsent when one of its reads runs (G9).
 	Unsent int
-	// Watches bounds the watches of a connection (V1), Feed its unsent events (V6).
+	// Watches bounds the bytes of a connection's watches (V1), Feed its unsent events (V6).
 	Watches int
 	Feed    watch.FeedLimits
 }
@@ -22,77 +24,74 @@ type Limits struct {
 // DefaultLimits returns the bounds of G8, G9, V1 and V6.
 func DefaultLimits() Limits {
 	return Limits{
-		Requests: 4096, Queued: 4 << 20, Unsent: 4 << 20, Watches: watch.MaxPerConnection, Feed: watch.DefaultFeedLimits(),
+		Requests: 4096, Queued: 4 << 20, Unsent: 4 << 20, Watches: watch.MaxConnectionBytes,
+		Feed: watch.DefaultFeedLimits(),
 	}
 }
 
-// Bounds of all connections of a node together, in bytes.
+// Bounds of all connections of a node together, in bytes. Each is a [fair.Room]: a principal has at most three times
+// what is free.
 const (
 	MaxNodeQueued = 256 << 20 // requests that wait (G8)
 	MaxNodeUnsent = 1 << 30   // unsent answers (G9)
 )
 
-// Queued counts the bytes of the requests that wait at a node, for all its lanes. Safe for concurrent use.
-type Queued struct {
-	limit int64
-	taken atomic.Int64
+// Rooms are what the connections of a node share. The owner of a share is a principal, see ownerOf.
+type Rooms struct{ Watches, Queued, Unsent *fair.Room[string] }
+
+// DefaultRooms returns the rooms of V1, G8 and G9, empty.
+func DefaultRooms() Rooms {
+	return Rooms{
+		Watches: fair.NewRoom[string](watch.MaxNodeBytes), Queued: fair.NewRoom[string](MaxNodeQueued),
+		Unsent: fair.NewRoom[string](MaxNodeUnsent),
+	}
 }
 
-// NewQueued returns a count that goes up to limit bytes.
-func NewQueued(limit int) *Queued { return &Queued{limit: int64(limit)} }
+// shares are a connection's of the rooms. All connections of a principal have the same.
+type shares struct{ watches, queued, unsent *fair.Share[string] }
 
-// Taken returns how many bytes wait.
-func (q *Queued) Taken() int { return int(q.taken.Load()) }
+func (r *Rooms) open(owner string) shares {
+	return shares{watches: r.Watches.Share(owner), queued: r.Queued.Share(owner), unsent: r.Unsent.Share(owner)}
+}
 
-func (q *Queued) take(bytes int) error {
-	if q.taken.Add(int64(bytes)) > q.limit {
-		q.taken.Add(int64(-bytes))
-		return &session.LimitError{ // it passes: without a time to come again, clients would end what asks, a watch too
-			Name: "node_queued_bytes", Limit: fmt.Sprintf("%d bytes", q.limit), RetryAfter: session.BusyRetryAfter,
+func (s *shares) close() {
+	s.watches.Close()
+	s.queued.Close()
+	s.unsent.Close()
+}
+
+// ownerOf returns whose share a connection uses: the principal that its client cannot choose freely. That is the
+// subject of its certificate, and without one its address. Digests do not count: a client may show as many as it likes.
+// Clients without either have one share.
+func ownerOf(principals []tree.Principal) (owner string) {
+	for _, p := range principals {
+		switch p.Scheme {
+		case tree.X509:
+			return p.Scheme + ":" + p.ID
+		case tree.IP:
+			owner = network(p.ID)
 		}
 	}
-	return nil
+	return owner
 }
 
-func (q *Queued) give(bytes int) { q.taken.Add(int64(-bytes)) }
-
-// Unsent counts the bytes of a node's unsent answers, for all its lanes. Safe for concurrent use.
-type Unsent struct {
-	limit   int64
-	taken   atomic.Int64
-	starved atomic.Bool
-}
-
-// NewUnsent returns a count under which reads run below limit bytes.
-func NewUnsent(limit int) *Unsent { return &Unsent{limit: int64(limit)} }
-
-// Taken returns how many bytes are unsent.
-func (u *Unsent) Taken() int { return int(u.taken.Load()) }
-
-func (u *Unsent) take(bytes int) { u.taken.Add(int64(bytes)) }
-
-// give returns bytes, and reports whether reads that have waited for them may run.
-func (u *Unsent) give(bytes int) (room bool) {
-	return u.taken.Add(int64(-bytes)) < u.limit && u.starved.Swap(false)
-}
-
-// has reports whether a read may run. If not, give tells when. The second look is for bytes that were returned between
-// the first look and the note.
-func (u *Unsent) has() bool {
-	if u.taken.Load() < u.limit {
-		return true
+// network returns an IPv4 address as it is, and the /64 of an IPv6 address: a client with one address of a /64 usually
+// has all of them.
+func network(address string) string {
+	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() {
+		return netip.PrefixFrom(ip, 64).Masked().String()
 	}
-	u.starved.Store(true)
-	return u.taken.Load() < u.limit
+	return address
 }
 
-// heldPart is the part of the room for a node's requests beyond which no more should wait in front of the lanes.
-const heldPart = 2
-
-// Hold counts bytes of requests that wait in front of the lanes, or takes them back if they are negative. It reports
-// whether no more of them should come. They have half of the room, so that the requests whose turn has come find the
-// rest: those of a client that waits for each answer are refused by nobody who sends much ahead.
-func (q *Queued) Hold(bytes int) (crowded bool) { return q.taken.Add(int64(bytes)) >= q.limit/heldPart }
+// tooMuchQueued refuses a request for which a principal has no room. It passes: without a time to come again, clients
+// would end what asks, a watch too.
+func tooMuchQueued(r *fair.Room[string]) error {
+	return &session.LimitError{
+		Name: "node_queued_bytes", RetryAfter: session.BusyRetryAfter,
+		Limit: fmt.Sprintf("%d bytes; one principal has at most three times what is free", r.Limit()),
+	}
+}
 
 func limitError(name string, limit int, unit string) error {
 	return &session.LimitError{Name: name, Limit: fmt.Sprintf("%d %s", limit, unit)}

@@ -26,11 +26,13 @@ type Write struct {
 	Key        uint64
 	Session    session.ID
 	Attachment uint64
-	// Number, Acked, Void, Body and Weight are for the queue of writes: the lane does not look at them.
+	// What follows is for the queue of writes: the lane does not look at it.
 	Number, Acked uint64
 	Void          bool
 	Body          []byte
 	Weight        uint32
+	// Connection is the node's number of the connection.
+	Connection uint64
 }
 
 // Addition adds watches to a connection.

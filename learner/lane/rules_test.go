@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -105,6 +106,66 @@ func TestReadsWaitForRoom(t *testing.T) {
 			t.Errorf("%d bytes count as unsent once all is sent", n)
 		}
 		l.Pass() // woken by the room
+	}
+}
+
+// G9: connections that read nothing of their answers leave room for the reads of others, at their own address and at any
+// other. When they have used up all that an address may have, its next read waits, and runs once one of them is closed.
+func TestG9StalledReadersLeaveRoom(t *testing.T) {
+	w, l, _ := quietWorld(t, lane.DefaultLimits())
+	w.set("/a", make([]byte, 1_000_000))
+	l.Pass()
+	from := func(address string) *lane.Conn {
+		return l.Open(append(slices.Clone(root), tree.Principal{Scheme: tree.IP, ID: address}), func() {})
+	}
+	stalls := func() *lane.Conn {
+		c := from("10.0.0.1")
+		for key := range uint64(8) {
+			w.read(l, c, key, tree.ReadOptions{})
+		}
+		for _, job := range l.Work() {
+			job.Do()
+		}
+		return c
+	}
+	serves := func(address string, want bool) {
+		t.Helper()
+		c := from(address)
+		w.read(l, c, 1, tree.ReadOptions{})
+		if got := len(l.Work()) == 1; got != want {
+			t.Errorf("%d bytes are unsent: a read from %s runs: %v", w.shared.Unsent.Taken(), address, got)
+		}
+		l.Close(c)
+	}
+	var all []*lane.Conn
+	for range 230 { // 5 MB each if nothing else stopped them: more than the node's room
+		all = append(all, stalls())
+	}
+	serves("10.0.0.1", true)
+	serves("10.0.0.2", true)
+	for range 800 {
+		all = append(all, stalls())
+	}
+	if n := w.shared.Unsent.Taken(); n < lane.MaxNodeUnsent*7/10 || n > lane.MaxNodeUnsent*8/10 {
+		t.Fatalf("one address has %d of %d bytes", n, lane.MaxNodeUnsent)
+	}
+	serves("10.0.0.1", false)
+	serves("10.0.0.2", true)
+	waits := from("10.0.0.1")
+	w.read(l, waits, 1, tree.ReadOptions{})
+	if l.Pass(); waits.Unsent() > 0 {
+		t.Fatal("a read runs without room")
+	}
+	l.Close(all[0])
+	l.Pass()
+	if len(l.Work()) == 0 {
+		t.Error("no read runs though there is room again")
+	}
+	for _, c := range append(all, waits) {
+		l.Close(c)
+	}
+	if n := w.shared.Unsent.Taken(); n != 0 {
+		t.Errorf("%d bytes are left of closed connections", n)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 type Runner struct {
 	woken chan struct{}
 
-	// lane is used with mu held, but for Detach.
+	// lane is used with mu held, but for Detach and Watches.
 	mu   sync.Mutex
 	lane *Lane
 }
@@ -46,6 +46,9 @@ func (r *Runner) locked(f func(*Lane)) []Job {
 	f(r.lane)
 	return r.lane.Work()
 }
+
+// Watches is [Lane.Watches].
+func (r *Runner) Watches() int { return r.lane.Watches() }
 
 // Detach is [Lane.Detach].
 func (r *Runner) Detach(id session.ID, attachment, index uint64, why error) {

@@ -9,6 +9,7 @@ import (
 
 	"holdfast/learner/lane"
 	"holdfast/session"
+	"holdfast/session/fair"
 	"holdfast/tree"
 	"holdfast/tree/store"
 	"holdfast/watch"
@@ -87,9 +88,9 @@ func newWorld(t *testing.T, random *rand.Rand, limits lane.Limits, ring watch.Ri
 	}
 	w.hub = lane.NewHub(lane.HubLimits{Changes: ring, Sessions: ring, Results: ring}, w.published())
 	w.shared = lane.Shared{
-		Hub: w.hub, Writes: w, Watches: watch.NewBudget(100_000), Queued: lane.NewQueued(1 << 20),
-		Unsent: lane.NewUnsent(1 << 30),
+		Hub: w.hub, Writes: w, Rooms: lane.DefaultRooms(),
 	}
+	w.shared.Queued = fair.NewRoom[string](1 << 20)
 	for range 2 {
 		w.lanes = append(w.lanes, lane.New(w.shared, limits, func() {}))
 	}

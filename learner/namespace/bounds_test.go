@@ -76,7 +76,7 @@ func TestG8RequestsOfTheNode(t *testing.T) {
 		}
 		big := func(c *client, key uint64) {
 			q := tree.Query{Kind: tree.Sync}
-			if err := c.conn.Read(session.TreeRead{Key: readKeys + key, Query: q, Bytes: 100 << 20}); err != nil {
+			if err := c.conn.Read(session.TreeRead{Key: readKeys + key, Query: q, Bytes: 70 << 20}); err != nil {
 				w.Error(err)
 			}
 		}
@@ -346,14 +346,16 @@ func TestG8RequestsBehindUpgradesOfAConnection(t *testing.T) {
 	})
 }
 
-// G8: what waits for upgrades counts for the node, until it is answered or its connection is gone.
+// G8: what waits for upgrades counts for the node, until it is answered or its connection is gone. A principal gets three
+// quarters of the room, and another one is not refused then.
 func TestG8RequestsBehindUpgradesOfTheNode(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		var all []*client
 		const each = 3 << 20
-		next := func() error {
+		const most = lane.MaxNodeQueued*3/4 - each // the writes count too
+		nextFrom := func(address string) error {
 			id := one + session.ID(len(all))
-			c := w.connects(id)
+			c := w.connectsFrom(tree.Principal{Scheme: tree.IP, ID: address}, id)
 			upgradesAt(c, nil, id)
 			all = append(all, c)
 			c.writes(id, 1)
@@ -361,9 +363,10 @@ func TestG8RequestsBehindUpgradesOfTheNode(t *testing.T) {
 				Key: readKeys, Query: tree.Query{Kind: tree.GetStat, Path: "/", Session: uint64(id)}, Bytes: each,
 			})
 		}
-		for range lane.MaxNodeQueued / each {
+		next := func() error { return nextFrom("10.0.0.1") }
+		for range most / each {
 			if err := next(); err != nil {
-				t.Fatalf("with %d of %d bytes: %v", len(all)*each, lane.MaxNodeQueued, err)
+				t.Fatalf("with %d of %d bytes: %v", len(all)*each, most, err)
 			}
 		}
 		err := next()
@@ -371,10 +374,13 @@ func TestG8RequestsBehindUpgradesOfTheNode(t *testing.T) {
 		if !ok || limit.Name != "node_queued_bytes" || limit.RetryAfter <= 0 {
 			t.Fatalf("one more: %v", err)
 		}
+		if err := nextFrom("10.0.0.2"); err != nil {
+			t.Fatalf("one of another address: %v", err)
+		}
 		for _, c := range all {
 			c.conn.Close()
 		}
-		for range lane.MaxNodeQueued / each {
+		for range most / each {
 			if err := next(); err != nil {
 				t.Fatalf("after all went: %v", err)
 			}

@@ -28,8 +28,10 @@ type Sessions interface {
 type Connection struct {
 	service  *Service
 	sessions Sessions
-	runner   *lane.Runner
-	conn     *lane.Conn
+	// number names the connection to the queue of writes.
+	number uint64
+	runner *lane.Runner
+	conn   *lane.Conn
 	// ctx ends with the connection; waits are the goroutines of upgrades.
 	ctx    context.Context //nolint:containedctx // the lifetime of the connection's own goroutines
 	cancel context.CancelFunc
@@ -55,8 +57,10 @@ type Connection struct {
 // Connect begins the tree's part of a connection. notify is told that Next may have something: it must return at once
 // and not use the connection.
 func (s *Service) Connect(sessions Sessions, principals []tree.Principal, notify func()) *Connection {
+	number := s.connections.Add(1)
 	c := &Connection{
-		service: s, sessions: sessions, runner: s.lanes[s.next.Add(1)%uint64(len(s.lanes))], principals: principals,
+		service: s, sessions: sessions, number: number, runner: s.lanes[number%uint64(len(s.lanes))],
+		principals: principals,
 	}
 	//nolint:forbidigo // the connection ends by Close, and its calls come without a context
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -76,7 +80,7 @@ func (c *Connection) Close() {
 		return
 	}
 	c.closed = true
-	c.service.queued.Hold(-c.holds)
+	c.conn.HoldAhead(-c.holds)
 	c.order.Unlock()
 	c.cancel()
 	c.waits.Wait()
@@ -133,7 +137,7 @@ func (c *Connection) RemoveWatches(key uint64, watches []tree.WatchSpec) error {
 func (c *Connection) Write(w session.TreeWrite) error {
 	one := lane.Write{
 		Key: w.Key, Session: session.ID(w.Write.Session), Number: w.Write.Number, Acked: w.Write.Acked, Void: w.Write.Void,
-		Weight: weightOf(&w.Write),
+		Weight: weightOf(&w.Write), Connection: c.number,
 	}
 	return c.place(request{key: w.Key, id: one.Session, size: sizeOf(&w.Write), upgrade: true, do: func(
 		l *lane.Lane, attachment uint64,
@@ -288,7 +292,7 @@ func (c *Connection) Hold(bytes int) (crowded bool) {
 		return false
 	}
 	c.holds += bytes
-	return c.service.queued.Hold(bytes)
+	return c.conn.HoldAhead(bytes)
 }
 
 // Stuck returns for how long nothing was taken out although there was something (G9).

@@ -12,7 +12,6 @@ import (
 	"holdfast/session"
 	"holdfast/tree"
 	"holdfast/tree/writers"
-	"holdfast/watch"
 )
 
 // Node is what the rest of the node offers the service. Safe for concurrent use.
@@ -45,13 +44,8 @@ type Config struct {
 	Writes writes.Limits
 }
 
-// Bounds of a node.
-const (
-	// MaxWatches is the number of a node's watches, at most (V1).
-	MaxWatches = 4_000_000
-	// tickEvery is how often lanes look for waits that are over, and for connections that have heard nothing (V5).
-	tickEvery = 250 * time.Millisecond
-)
+// tickEvery is how often lanes look for waits that are over, and for connections that have heard nothing (V5).
+const tickEvery = 250 * time.Millisecond
 
 // State is the tree of the applied state after an entry.
 type State struct {
@@ -87,12 +81,10 @@ type Service struct {
 	lanes []*lane.Runner
 	queue *queue
 	asker *asker
-	// queued counts the requests that wait, for all lanes.
-	queued *lane.Queued
-	// watches are those of all connections.
-	watches *watch.Budget
-	// next chooses the lane of a new connection.
-	next atomic.Uint64
+	// rooms are what all connections share.
+	rooms lane.Rooms
+	// connections numbers them, and chooses their lanes.
+	connections atomic.Uint64
 	// told is told of each new state.
 	told pulse
 	// leaving are the attachments that a restored snapshot has ended; used by the goroutine that applies the log.
@@ -113,14 +105,10 @@ func New(cfg Config) *Service {
 	if cfg.Writes == (writes.Limits{}) {
 		cfg.Writes = writes.DefaultLimits()
 	}
-	s := &Service{cfg: cfg, hub: lane.NewHub(cfg.Hub, cfg.Tree.published()), watches: watch.NewBudget(MaxWatches)}
+	s := &Service{cfg: cfg, hub: lane.NewHub(cfg.Hub, cfg.Tree.published()), rooms: lane.DefaultRooms()}
 	s.queue = newQueue(cfg.Node, cfg.Writes, s.view)
 	s.asker = &asker{node: cfg.Node, hub: s.hub}
-	s.queued = lane.NewQueued(lane.MaxNodeQueued)
-	shared := lane.Shared{
-		Hub: s.hub, Writes: s.queue, Watches: s.watches,
-		Queued: s.queued, Unsent: lane.NewUnsent(lane.MaxNodeUnsent),
-	}
+	shared := lane.Shared{Hub: s.hub, Writes: s.queue, Rooms: s.rooms}
 	for range cfg.Lanes {
 		s.lanes = append(s.lanes, lane.NewRunner(shared, cfg.Lane))
 	}

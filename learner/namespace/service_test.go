@@ -273,8 +273,8 @@ func TestWatchesOfAConnection(t *testing.T) {
 			w.Fatal(err)
 		}
 		c.hears("500: done")
-		if n := w.service.Watches(); n != 1 {
-			w.Errorf("%d watches", n)
+		if n, bytes := w.service.Watches(); n != 1 || bytes != 97 {
+			w.Errorf("%d watches, %d bytes", n, bytes)
 		}
 		c.writes(one, 1, 2)
 		sent := w.sends("7.1 7.2")
@@ -285,8 +285,8 @@ func TestWatchesOfAConnection(t *testing.T) {
 		}
 		w.applies(sent[1])
 		c.hears("501: done", "2: done")
-		if n := w.service.Watches(); n != 0 {
-			w.Errorf("%d watches are left", n)
+		if n, bytes := w.service.Watches(); n+bytes != 0 {
+			w.Errorf("%d watches and %d bytes are left", n, bytes)
 		}
 	})
 }

@@ -310,6 +310,11 @@ type client struct {
 
 // connects makes a connection that serves sessions, which have an attachment each.
 func (w *world) connects(ids ...session.ID) *client {
+	return w.connectsFrom(tree.Principal{Scheme: tree.Super}, ids...)
+}
+
+// connectsFrom connects a client for whom the node vouches so.
+func (w *world) connectsFrom(principal tree.Principal, ids ...session.ID) *client {
 	c := &client{world: w, attached: map[session.ID]uint64{}, local: map[session.ID]bool{}}
 	for _, id := range ids {
 		now, ok := w.node.Session(id)
@@ -319,7 +324,7 @@ func (w *world) connects(ids ...session.ID) *client {
 		}
 		c.attached[id] = now.Attachment
 	}
-	c.conn = w.service.Connect(c, []tree.Principal{{Scheme: tree.Super}}, func() { poke(c.news) })
+	c.conn = w.service.Connect(c, []tree.Principal{principal}, func() { poke(c.news) })
 	return c
 }
 

@@ -113,7 +113,7 @@ func TestHowAWatchEnds(t *testing.T) {
 		want codes.Code
 	}{
 		"refused": {
-			session.TreeTold{Answer: &session.TreeAnswer{Err: &session.LimitError{Name: "watches_per_node"}}},
+			session.TreeTold{Answer: &session.TreeAnswer{Err: &session.LimitError{Name: "watch_bytes_per_node"}}},
 			nil,
 			codes.ResourceExhausted,
 		},

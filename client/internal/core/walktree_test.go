@@ -154,7 +154,7 @@ func (w *walk) treeRefusal() error {
 		session.ErrNoInstance, session.ErrLocalSession, &tree.RefusedError{Code: tree.NoNode},
 		&tree.WriteError{Refused: &tree.RefusedError{Code: tree.NodeExists}, Stamp: w.stamp()},
 		&session.LimitError{Name: "unanswered_writes", RetryAfter: session.BusyRetryAfter},
-		&session.LimitError{Name: "watches_per_connection"},
+		&session.LimitError{Name: "watch_bytes_per_connection"},
 	}
 	return all[w.random.IntN(len(all))]
 }

@@ -1,0 +1,84 @@
+package fair_test
+
+import (
+	"sync"
+	"testing"
+
+	"holdfast/session/fair"
+)
+
+// The first owner gets three quarters of a room, the next one three quarters of the rest, and so on: nobody takes it
+// all. What is given back is there again.
+func TestNobodyTakesARoom(t *testing.T) {
+	const limit = 4096
+	r := fair.NewRoom[int](limit)
+	free := limit
+	for owner := range 5 {
+		s := r.Share(owner)
+		got := 0
+		for s.Take(1) {
+			got++
+		}
+		if want := free * 3 / 4; got != want {
+			t.Errorf("owner %d took %d of %d bytes, want %d", owner, got, free, want)
+		}
+		free -= got
+	}
+	first := r.Share(0)
+	first.Add(-first.Taken())
+	if !r.Share(9).Take(limit / 2) {
+		t.Error("what was given back is not free")
+	}
+}
+
+// Whoever waits is told when it has room, whether its own owner or another one gives back.
+func TestWaitersAreTold(t *testing.T) {
+	r := fair.NewRoom[string](1000)
+	a, b := r.Share("a"), r.Share("b")
+	a.Add(700)
+	b.Add(250)
+	if a.Await(1) || b.Await(1) {
+		t.Fatal("there is no room: 50 bytes are free")
+	}
+	if b.Add(-10) {
+		t.Error("told too early: 60 bytes are free, and b has 240")
+	}
+	if !a.Add(-30) || !b.Await(1) || a.Await(1) {
+		t.Error("90 bytes are free, b has 240, and nobody was told")
+	}
+	a.Add(-370)
+	b.Add(360)
+	if a.Await(301) {
+		t.Fatal("100 bytes are free, and a has 300")
+	}
+	if a.Add(-60) {
+		t.Error("told too early: 160 bytes are free, and a has 240")
+	}
+	// a has less than when it began to wait, so less of what b gives back is enough.
+	if !b.Add(-25) || !a.Await(301) {
+		t.Error("185 bytes are free, a has 240, and nobody was told")
+	}
+}
+
+// Shares are counted right, and a waiter is never left behind, whoever uses them at the same time.
+func TestSharesTogether(t *testing.T) {
+	r := fair.NewRoom[int](1000)
+	var wg sync.WaitGroup
+	for owner := range 4 {
+		for range 2 {
+			wg.Go(func() {
+				s := r.Share(owner)
+				defer s.Close()
+				for range 5000 {
+					if s.Take(7) {
+						s.Add(-7)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if r.Taken() != 0 {
+		t.Errorf("%d bytes are left", r.Taken())
+	}
+}
