@@ -68,50 +68,80 @@ func workOf(c session.Command) int {
 	}
 }
 
-// lanes is the queue of a [Proposer]: two lanes, each in the order in which its commands came. Commands about sessions
-// that exist go before arrivals, which get a share all the same. A cluster has about as many closes and moves as it has
-// sessions. Without a lane of their own they would wait behind any number of opens of a crowd of new clients.
+// lanes is the queue of a [Proposer]. Commands about sessions that exist and writes to the tree go in turn, and before
+// arrivals, which get a share all the same. A cluster has about as many closes and moves as it has sessions. Without a
+// lane of their own they would wait behind any number of opens of a crowd of new clients, or behind the writes that
+// clients have queued.
 //
 // Closes and moves are in one lane, because an expiry that overtook the resume of its session would end a session whose
 // client was heard. The lanes need no order between them: a leader proposes commands about a session only after it has
-// applied the entry that made the session. The zero value is empty.
+// applied the entry that made the session, and a node sends the writes of an attachment only after it has applied the
+// move that made that. The zero value is empty.
 type lanes struct {
 	// standing holds the commands about sessions that exist and the leader's own, arriving holds the arrivals, each the
-	// oldest first.
+	// oldest first. writing holds the writes.
 	standing, arriving lane
-	// passed counts the sessions of standing that were sent while arrivals waited. An arrival that is sent takes its
-	// debt off.
+	writing            writeLane
+	// passed counts what was sent while arrivals waited. An arrival that is sent takes its debt off.
 	passed int
+	// turn counts the sessions of standing that were sent while writes waited, less the writes.
+	turn int
 }
 
-// of returns the lane of q.
-func (l *lanes) of(q *proposal) *lane {
+func (l *lanes) push(q *proposal) {
+	if q.kind == writes {
+		l.writing.push(q)
+		return
+	}
+	l.other(q).push(q)
+}
+
+// other returns the lane of q, which is no write.
+func (l *lanes) other(q *proposal) *lane {
 	if q.kind == arrivals {
 		return &l.arriving
 	}
 	return &l.standing
 }
 
-func (l *lanes) push(q *proposal) { l.of(q).push(q) }
-
-// remove takes q out of its lane, where it must be.
+// remove takes q, which is not sent, out of its lane, where it must be.
 func (l *lanes) remove(q *proposal) {
-	l.of(q).remove(q)
+	if q.kind == writes {
+		l.writing.remove(q)
+	} else {
+		l.other(q).remove(q)
+	}
+	l.forget()
+}
+
+// forget drops the shares of those of which none waits: no share is saved up.
+func (l *lanes) forget() {
 	if l.arriving.length == 0 {
-		l.passed = 0 // the share is not saved up for later arrivals
+		l.passed = 0
+	}
+	if l.writing.length == 0 {
+		l.turn = 0
 	}
 }
 
 // next returns the proposal to send next, nil when the queue is empty.
-func (l *lanes) next() *proposal {
-	standing, arriving := l.standing.first, l.arriving.first
+func (l *lanes) next() *proposal { return l.choose(l.writing.next()) }
+
+// nextOther is next for an entry that has no room for the write whose turn it is.
+func (l *lanes) nextOther() *proposal { return l.choose(nil) }
+
+func (l *lanes) choose(write *proposal) *proposal {
+	first, arriving := l.standing.first, l.arriving.first
+	if write != nil && (first == nil || l.turn >= write.work) {
+		first = write
+	}
 	switch {
 	case arriving == nil:
-		return standing
-	case standing == nil, l.passed >= arriving.debt():
+		return first
+	case first == nil, l.passed >= arriving.debt():
 		return arriving
 	default:
-		return standing
+		return first
 	}
 }
 
@@ -120,37 +150,40 @@ func (q *proposal) debt() int { return (arrivalShare - 1) * q.work }
 
 // take removes q, which next has just returned, because it is sent.
 func (l *lanes) take(q *proposal) {
-	l.remove(q)
-	switch {
-	case q.kind == arrivals:
-		l.passed = max(l.passed-q.debt(), 0)
-	case l.arriving.length > 0:
-		l.passed += q.work
+	if q.kind == writes {
+		l.writing.take(q)
+		l.turn = max(l.turn-q.work, 0)
+	} else {
+		l.other(q).remove(q)
 	}
+	if q.kind == arrivals {
+		l.passed = max(l.passed-q.debt(), 0)
+	} else {
+		l.passed += q.passes
+	}
+	if q.kind != writes && q.kind != arrivals {
+		l.turn += q.work
+	}
+	l.forget()
 }
 
 // deadline returns the earliest deadline of the queue, zero when the queue is empty.
 func (l *lanes) deadline() time.Time {
-	standing, arriving := l.standing.first, l.arriving.first
-	switch {
-	case standing == nil && arriving == nil:
-		return time.Time{}
-	case standing == nil, arriving != nil && arriving.deadline.Before(standing.deadline):
-		return arriving.deadline
-	default:
-		return standing.deadline
+	var earliest time.Time
+	for _, q := range []*proposal{l.standing.first, l.writing.first, l.arriving.first} {
+		if q != nil && (earliest.IsZero() || q.deadline.Before(earliest)) {
+			earliest = q.deadline
+		}
 	}
+	return earliest
 }
 
 // each removes proposals from the front of each lane as long as they are wanted, and calls then for each.
 func (l *lanes) each(wanted func(*proposal) bool, then func(*proposal)) {
-	for _, lane := range []*lane{&l.standing, &l.arriving} {
+	for _, lane := range []*lane{&l.standing, &l.writing.lane, &l.arriving} {
 		for q := lane.first; q != nil && wanted(q); q = lane.first {
-			lane.remove(q)
+			l.remove(q)
 			then(q)
 		}
-	}
-	if l.arriving.length == 0 {
-		l.passed = 0
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/session/fair"
 	"holdfast/tree/form"
 )
 
@@ -15,8 +16,14 @@ type proposal struct {
 	work, cost int
 	// weight is the work that it makes in the tree (U2).
 	weight int
-	// written is the length of encoded for a write to the tree, otherwise 0. It stays when encoded has been sent (W7).
+	// passes is how much of the arrivals' share it uses up when it goes before them, in sessions.
+	passes int
+	// For a write to the tree: source is where it comes from, share the source's of the room for writes, written what it
+	// takes of that, which stays when encoded has been sent (W7), and turn its place among the writes of all sources.
+	share   *fair.Share[session.Source]
 	written int
+	source  session.Source
+	turn    fair.Item[session.Source, *proposal]
 	// tick says that it puts no command into the entry ([session.Tick]).
 	tick bool
 	// deadline is when the proposal is refused if it still waits in the queue.

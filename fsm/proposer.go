@@ -12,13 +12,14 @@ import (
 	"github.com/hashicorp/raft"
 
 	"holdfast/session"
+	"holdfast/session/fair"
 )
 
 // Defaults of a [ProposerConfig].
 const (
 	DefaultProposeTimeout  = 5 * time.Second
 	DefaultEntryCommands   = 1024
-	DefaultEntryBytes      = 256 << 10
+	DefaultEntryBytes      = session.EntryBytes
 	DefaultProposalsQueued = 16_384
 	DefaultWriteBytes      = 64 << 20
 )
@@ -35,7 +36,8 @@ type ProposerConfig struct {
 	// MaxProposals bounds the commands of each kind that wait or are on their way. The kinds are opens (with upgrades
 	// and claims), moves, closes, writes to the tree, and the leader's own commands.
 	MaxProposals int
-	// MaxWriteBytes bounds the bytes of the writes to the tree that wait or are on their way (W7).
+	// MaxWriteBytes bounds the bytes of the writes to the tree that wait or are on their way, with writeOverhead for each
+	// (W7). It is a [fair.Room]: a connection has at most three times what is free.
 	MaxWriteBytes int
 	// Clocks, if set, returns the clocks that go into an entry that is being put together (D3). It must not block.
 	Clocks func() Clocks
@@ -56,12 +58,13 @@ type Raft interface {
 type Proposer struct {
 	cfg  ProposerConfig
 	raft Raft
-	wake chan struct{} // has room for one signal, which says that the queue has changed
+	// written is the room for writes, which connections share.
+	written *fair.Room[session.Source]
+	wake    chan struct{} // has room for one signal, which says that the queue has changed
 
 	mu      sync.Mutex
 	queue   lanes         // guarded by mu
 	pending [kinds]int    // proposals in the queue or on their way; guarded by mu
-	written int           // bytes of the writes among them; guarded by mu
 	stopped bool          // guarded by mu
 	arrived time.Time     // when arrivals last waited for an entry; guarded by mu
 	stats   ProposerStats // guarded by mu
@@ -87,7 +90,9 @@ func NewProposer(cfg ProposerConfig, r Raft) *Proposer {
 	cfg.MaxProposals = orDefault(cfg.MaxProposals, DefaultProposalsQueued)
 	cfg.MaxWriteBytes = orDefault(cfg.MaxWriteBytes, DefaultWriteBytes)
 	cfg.Logger = cfg.Logger.Named("proposer")
-	return &Proposer{cfg: cfg, raft: r, wake: make(chan struct{}, 1)}
+	return &Proposer{
+		cfg: cfg, raft: r, wake: make(chan struct{}, 1), written: fair.NewRoom[session.Source](cfg.MaxWriteBytes),
+	}
 }
 
 func orDefault[T int | time.Duration](v, otherwise T) T {
@@ -156,11 +161,16 @@ func (p *Proposer) proposal(c session.Command) (*proposal, error) {
 		encoded: encoded, kind: kindOf(c), work: workOf(c), cost: costOf(c),
 		weight: weightOf(c), tick: tick, deadline: time.Now().Add(p.cfg.Timeout),
 	}
-	if q.kind == writes {
-		q.written = len(encoded)
+	q.passes = q.work
+	if command, ok := c.(session.TreeCommand); ok && q.kind == writes {
+		q.written, q.source, q.turn.Value = len(encoded)+writeOverhead, command.Source, q
+		q.passes = max(q.price()*p.cfg.MaxCommands/p.cfg.MaxBytes, 1)
 	}
 	return q, nil
 }
+
+// writeOverhead is what each write counts beside its command: the room has no more writes than the queue has places.
+const writeOverhead = 4 << 10
 
 // enqueue queues q. If q begins a term, enqueue first refuses every proposal in the queue.
 func (p *Proposer) enqueue(q *proposal) error {
@@ -183,14 +193,16 @@ func (p *Proposer) push(q *proposal) (former refused, err error) {
 			Name: q.kind.limit(), Limit: strconv.Itoa(p.cfg.MaxProposals),
 			RetryAfter: session.BusyRetryAfter,
 		}
-	case q.written > 0 && p.written+q.written > p.cfg.MaxWriteBytes:
-		return former, &session.LimitError{
-			Name: "write_bytes_in_flight", Limit: strconv.Itoa(p.cfg.MaxWriteBytes), RetryAfter: session.BusyRetryAfter,
+	case q.kind == writes:
+		if q.share = p.written.Share(q.source); !q.share.Take(q.written) {
+			q.share.Close()
+			return former, &session.LimitError{
+				Name: "write_bytes_in_flight", Limit: strconv.Itoa(p.cfg.MaxWriteBytes), RetryAfter: session.BusyRetryAfter,
+			}
 		}
 	}
 	p.queue.push(q)
 	p.pending[q.kind]++
-	p.written += q.written
 	p.signal()
 	return former, nil
 }
@@ -270,5 +282,8 @@ func (p *Proposer) settle(q *proposal, err error) {
 // leave gives back what q takes of the bounds. The caller holds mu.
 func (p *Proposer) leave(q *proposal) {
 	p.pending[q.kind]--
-	p.written -= q.written
+	if q.share != nil {
+		q.share.Add(-q.written)
+		q.share.Close()
+	}
 }

@@ -55,9 +55,14 @@ func (p *Proposer) nextEntry() (proposals []*proposal, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	has := load{bytes: frameSize, crowded: p.crowded()}
-	for q := p.queue.next(); q != nil && len(proposals) < p.cfg.MaxCommands; q = p.queue.next() {
+	next := p.queue.next
+	for q := next(); q != nil && len(proposals) < p.cfg.MaxCommands; q = next() {
 		if len(proposals) > 0 && !has.roomFor(q, p.cfg.MaxBytes) {
-			break
+			if q.kind != writes {
+				break
+			}
+			next = p.queue.nextOther // a large write begins the next entry, and what is small need not wait for it
+			continue
 		}
 		p.queue.take(q)
 		has.add(q)

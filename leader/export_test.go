@@ -22,7 +22,7 @@ func (t *Tracker) Answer(ctx context.Context, node session.Node, r *session.Requ
 
 // Bounds of a Forward stream.
 const (
-	MaxForwarded      = maxForwarded
+	ForwardedBytes    = forwardedBytes
 	MaxForwardedBytes = maxForwardedBytes
 	MaxAcknowledges   = maxAcknowledges
 	MaxRefusals       = maxRefusals

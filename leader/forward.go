@@ -47,7 +47,7 @@ func (t *Tracker) Forward(ctx context.Context, hello session.ForwardHello, link 
 	if followed == nil {
 		return fmt.Errorf("forward by node %d: %w", hello.Node, ErrNotFollowing)
 	}
-	f := newForwarding(&t.stats)
+	f := newForwarding(hello.Node, &t.stats)
 	t.forwards.begin(hello.Node, f)
 	defer t.forwards.end(hello.Node, f)
 	go func() { f.stop(t.writeForward(f, link)) }()
@@ -144,13 +144,16 @@ func (t *Tracker) takeWrites(f *forwarding, all []session.ForwardedWrite) error 
 				return fmt.Errorf("receive write %d of %v: %w: %w", w.Number, w.Session, ErrProtocol, err)
 			}
 		}
-		if !f.admit(w) {
+		place, ok := f.admit(w)
+		if !ok {
 			continue
 		}
-		id, number, size := w.Session, w.Number, len(w.Command)
-		command := session.TreeCommand{Encoded: w.Command, Weight: int(w.Weight)}
+		id, number := w.Session, w.Number
+		command := session.TreeCommand{
+			Encoded: w.Command, Weight: int(w.Weight), Source: session.Source{Node: f.node, Connection: w.Connection},
+		}
 		t.requests.log.Submit(command, func(_ session.Result, err error) {
-			f.settle(id, number, size, err, t.term)
+			f.settle(id, number, place, err, t.term)
 		})
 	}
 	return nil

@@ -188,23 +188,35 @@ func TestAcknowledgementsGoToTheLog(t *testing.T) {
 // W7: a node has bounds of its own, by number and by bytes. What ends gives its place back.
 func TestW7AFloodOfANodeIsBounded(t *testing.T) {
 	forwards(t, func(w *forwardWorld) {
-		for n := uint64(1); n <= leader.MaxForwarded; n++ {
-			w.node.out <- session.ForwardMessage{Writes: []session.ForwardedWrite{forwarded(session.ID(n), 1)}}
+		bytes, most := 0, leader.MaxForwardedBytes*3/4 // of one connection
+		fits := 0
+		for n := uint64(1); bytes+leader.ForwardedBytes+len("1/1") <= most; n++ {
+			one := forwarded(session.ID(n), 1)
+			if bytes += leader.ForwardedBytes + len(one.Command); bytes <= most {
+				fits++
+			}
+			w.node.out <- session.ForwardMessage{Writes: []session.ForwardedWrite{one}}
 		}
 		synctest.Wait()
+		w.node.told()
 		w.node.writes(1<<40, 1, 2)
-		if got := len(w.log.submitted()); got != leader.MaxForwarded {
-			t.Errorf("%d writes in the log, want %d", got, leader.MaxForwarded)
+		if got := len(w.log.submitted()); got != fits {
+			t.Errorf("%d writes in the log, want %d", got, fits)
 		}
 		busy := fmt.Sprintf("%d/1 busy %v", session.ID(1<<40), session.BusyRetryAfter)
 		w.tells(busy, fmt.Sprintf("%d/2 gap 0s", session.ID(1<<40)))
+		other := forwarded(1<<41, 1)
+		other.Connection = 2
+		w.node.says(session.ForwardMessage{Writes: []session.ForwardedWrite{other}})
+		w.submits(fmt.Sprintf("%d/1", session.ID(1<<41))) // W9: another connection finds room
 		w.log.tell("1/1", nil)
+		w.log.tell("2/1", nil)
 		w.node.writes(1<<40, 1)
 		w.submits(fmt.Sprintf("%d/1", session.ID(1<<40)))
 	})
 	forwards(t, func(w *forwardWorld) {
 		large := make([]byte, session.MaxCommandBytes)
-		fits := leader.MaxForwardedBytes / len(large)
+		fits := leader.MaxForwardedBytes * 3 / 4 / (len(large) + leader.ForwardedBytes)
 		for n := range fits + 1 {
 			w.node.says(session.ForwardMessage{Writes: []session.ForwardedWrite{
 				{Command: large, Weight: 1, Session: session.ID(n + 1), Number: 1},

@@ -6,14 +6,16 @@ import (
 	"sync"
 
 	"holdfast/session"
+	"holdfast/session/fair"
 )
 
-// Bounds of one Forward stream. The proposer's queue has bounds for all nodes together (W7). One stream may use half
-// of each, so that no node takes all places.
+// Bounds of one Forward stream. The proposer's queue has a bound for all nodes together (W7). One stream may use half
+// of it, so that no node takes all places.
 const (
-	// maxForwarded and maxForwardedBytes bound the writes under way, by number and by the bytes of their commands.
-	maxForwarded      = 8192
+	// maxForwardedBytes bounds the writes under way, by the bytes of their commands with forwardedBytes for each: they
+	// are at most 8,192. It is a [fair.Room]: a connection has at most three times what is free.
 	maxForwardedBytes = 32 << 20
+	forwardedBytes    = 4 << 10
 	// maxAcknowledges bounds the acknowledgements under way. Further ones are dropped.
 	maxAcknowledges = 64
 	// maxRefusals is the number of refusals that wait for the node before its writes are read no further. Writes under
@@ -55,7 +57,10 @@ func (s *forwards) end(node session.Node, f *forwarding) {
 
 // forwarding is one Forward stream: what is under way, what was refused, and its end. Safe for concurrent use.
 type forwarding struct {
+	node  session.Node
 	stats *counters
+	// room is for the writes under way in the log. The node's connections share it.
+	room *fair.Room[uint64]
 	// refused wakes the writer when refusals wait, drained the reader when some were taken.
 	refused, drained signal
 	once             sync.Once
@@ -65,19 +70,30 @@ type forwarding struct {
 	done chan struct{}
 
 	mu sync.Mutex
-	// under way in the log: writes, the bytes of their commands, and acknowledgements. Guarded by mu.
-	writes, bytes, acknowledges int
+	// acknowledges are under way in the log. Guarded by mu.
+	acknowledges int
 	// gaps holds, for each session of which a write was refused, the highest number refused since. Guarded by mu.
 	gaps map[session.ID]uint64
 	// waiting are the refusals to send, in their order. Guarded by mu.
 	waiting []session.WriteRefusal
 }
 
-func newForwarding(stats *counters) *forwarding {
+func newForwarding(node session.Node, stats *counters) *forwarding {
 	return &forwarding{
-		stats: stats, refused: newSignal(), drained: newSignal(), done: make(chan struct{}),
-		gaps: make(map[session.ID]uint64),
+		node: node, stats: stats, room: fair.NewRoom[uint64](maxForwardedBytes), refused: newSignal(), drained: newSignal(),
+		done: make(chan struct{}), gaps: make(map[session.ID]uint64),
 	}
+}
+
+// forwardedPlace is what a write under way takes of the room.
+type forwardedPlace struct {
+	share *fair.Share[uint64]
+	bytes int
+}
+
+func (p forwardedPlace) giveBack() {
+	p.share.Add(-p.bytes)
+	p.share.Close()
 }
 
 // stop ends the stream. The first reason counts.
@@ -97,35 +113,36 @@ func (f *forwarding) stopped() bool {
 	}
 }
 
-// admit counts a write as under way. It refuses one that has no place, and one behind a refused write of its session:
-// the state would take no number behind a gap (X2), and the log would carry it in vain.
+// admit gives a write a place among those under way. It refuses one without room, and one behind a refused write of its
+// session: the state would take no number behind a gap (X2), and the log would carry it in vain.
 //
 // The gap ends with a number that is not above the highest refused one, which is the sign that the node has gone back.
 // It need not be the number that was refused first: an old copy of that may apply meanwhile, and the node goes back to
 // the lowest number without an answer (X7). If that one is new here, it is refused once more and then taken.
-func (f *forwarding) admit(w *session.ForwardedWrite) bool {
+func (f *forwarding) admit(w *session.ForwardedWrite) (p forwardedPlace, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if highest, gap := f.gaps[w.Session]; gap && w.Number > highest {
 		f.refuse(session.WriteRefusal{Session: w.Session, Number: w.Number, Why: session.WriteGap})
-		return false
+		return forwardedPlace{}, false
 	}
 	delete(f.gaps, w.Session)
-	if f.writes >= maxForwarded || f.bytes+len(w.Command) > maxForwardedBytes {
+	p = forwardedPlace{f.room.Share(w.Connection), len(w.Command) + forwardedBytes}
+	if !p.share.Take(p.bytes) {
+		p.share.Close()
 		f.refuse(session.WriteRefusal{
 			Session: w.Session, Number: w.Number, Why: session.WriteBusy, RetryAfter: session.BusyRetryAfter,
 		})
-		return false
+		return forwardedPlace{}, false
 	}
-	f.writes++
-	f.bytes += len(w.Command)
 	f.stats.forwarded.Add(1)
-	return true
+	return p, true
 }
 
-// settle notes what became of a write. It refuses what was certainly not appended, and ends the stream when that is not
+// settle notes what became of a write that had a place. It refuses what was certainly not appended, and ends the stream when that is not
 // known, or when the write was no command (W4).
-func (f *forwarding) settle(id session.ID, number uint64, size int, err error, in *term) {
+func (f *forwarding) settle(id session.ID, number uint64, p forwardedPlace, err error, in *term) {
+	p.giveBack()
 	var refusal session.WriteRefusal
 	if err != nil {
 		var certain bool
@@ -134,14 +151,13 @@ func (f *forwarding) settle(id session.ID, number uint64, size int, err error, i
 			return
 		}
 	}
+	if err == nil {
+		return
+	}
+	refusal.Session, refusal.Number = id, number
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.writes--
-	f.bytes -= size
-	if err != nil {
-		refusal.Session, refusal.Number = id, number
-		f.refuse(refusal)
-	}
+	f.refuse(refusal)
 }
 
 // refusalOf returns why a write was not appended; certain is false if it may have been, or may yet be.

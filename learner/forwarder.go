@@ -40,8 +40,9 @@ type ForwardEvents interface {
 }
 
 const (
-	// maxUnsent bounds the bytes of writes that wait for a stream, with writeOverhead for each (W7).
-	maxUnsent     = 64 << 20
+	// maxUnsent bounds the bytes of writes that wait for a stream, with writeOverhead for each (W7): two messages. What
+	// waits here is in its order for good. The others wait in the queue, where connections take turns (W9).
+	maxUnsent     = 2 * session.MaxForwardBytes
 	writeOverhead = 64
 	// maxAcknowledged bounds the acknowledgements that wait, by their sessions.
 	maxAcknowledged = 64 << 10

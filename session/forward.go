@@ -1,6 +1,10 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"holdfast/tree"
+)
 
 // The messages of a Forward stream, on which a node sends its clients' writes to the leader of one term (W1).
 
@@ -38,9 +42,25 @@ type ForwardedWrite struct {
 	// Session and Number are the write's, for refusals.
 	Session ID
 	Number  uint64
+	// Connection is the node's number of the connection that the write comes from, see [Source].
+	Connection uint64
 	// Trace is the write's place in a trace, nil if it is in none.
 	Trace *Trace
 }
+
+// Source is where a write comes from: a connection of a node. Sources share the way to the log, whatever each has
+// waiting. The zero value is the leader's node itself.
+type Source struct {
+	Node       Node
+	Connection uint64
+}
+
+// EntryBytes is how many bytes of commands a log entry carries, unless it carries one larger command alone.
+const EntryBytes = 256 << 10
+
+// WriteCost returns what a write costs its source, in bytes: a weight that fills a log entry (U2) costs as much as the
+// bytes that do.
+func WriteCost(bytes, weight int) int { return bytes + weight*EntryBytes/tree.MaxWeight }
 
 // Acknowledged says that a session has all results up to a number in hand.
 type Acknowledged struct {

@@ -7,6 +7,8 @@ type TreeCommand struct {
 	Encoded []byte
 	// Weight is how much work it makes, 1 or more (U2).
 	Weight int
+	// Source is where a write comes from. It is not in the log.
+	Source Source
 }
 
 func (TreeCommand) command() {}

@@ -399,3 +399,20 @@ func TestX3AQuietSessionIsAcknowledged(t *testing.T) {
 		}
 	})
 }
+
+// W9: the leader is told through which connection a write came: that of the first write of its attachment.
+func TestW9WritesNameTheirConnection(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		a, b := w.connects(one, one+1), w.connects(one+2)
+		a.writes(one, 1)
+		b.writes(one+2, 1)
+		a.writes(one+1, 1)
+		from := map[session.ID]uint64{}
+		for _, sent := range w.takes() {
+			from[sent.Session] = sent.Connection
+		}
+		if from[one] == 0 || from[one] != from[one+1] || from[one+2] == 0 || from[one+2] == from[one] {
+			t.Errorf("the writes of sessions come from connections %v", from)
+		}
+	})
+}

@@ -61,7 +61,6 @@ func (t *Table) answer(q *queue, number uint64) bool {
 	if p == nil {
 		return false
 	}
-	t.bytes -= p.size()
 	q.answered(p, t.limits.Unanswered)
 	if len(q.pending) == 0 {
 		t.deactivate(q)

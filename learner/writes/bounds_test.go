@@ -65,12 +65,17 @@ func TestBytes(t *testing.T) {
 	if got := write(2, 1, 101-writes.Overhead); got != "waiting_write_bytes" {
 		t.Errorf("401 bytes of the node: %q", got)
 	}
+	other := writes.Write{Session: 3, Attachment: 1, Number: 1, Weight: 1, Connection: 1, Body: make([]byte, 10)}
+	if err := n.Accept(other, n.state, n.now); err != nil { // a connection has three quarters of the node's bytes
+		t.Errorf("74 bytes of another connection: %v", err)
+	}
+	n.Gone(3, &session.ExpiredError{ID: 3})
 	void := writes.Write{Session: 1, Attachment: 1, Number: 1, Weight: 1, Void: true}
 	if err := n.Accept(void, n.state, n.now); err != nil {
 		t.Fatal(err)
 	}
-	if got := write(2, 1, 236); got != "" {
-		t.Errorf("300 bytes beside a void: %q", got)
+	if got := write(2, 1, 172); got != "" {
+		t.Errorf("236 bytes beside a void: %q", got)
 	}
 	n.Gone(1, &session.ExpiredError{ID: 1})
 	n.Applied([]writes.Outcome{{Session: 2, Attachment: 1, Number: 1}}, n.now)
@@ -165,5 +170,48 @@ func TestBatches(t *testing.T) {
 		if got := n.Next(n.now); len(got) != 1+want {
 			t.Errorf("batch %d has %d writes", want, len(got))
 		}
+	}
+}
+
+// TestW9ConnectionsTakeTurns: whatever other connections have queued, through however many sessions, a write of a further
+// one is in the next message, and connections send the same bytes.
+func TestW9ConnectionsTakeTurns(t *testing.T) {
+	n := newNode(t, nil)
+	next := session.ID(0)
+	write := func(connection uint64, size int) session.ID {
+		next++
+		w := writes.Write{
+			Session: next, Attachment: 1, Number: 1, Weight: 1, Connection: connection, Body: make([]byte, size),
+		}
+		if err := n.Accept(w, n.state, n.now); err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	for range 100 { // sessions of one connection
+		write(1, 100<<10)
+	}
+	for connection := range uint64(10) {
+		write(2+connection, 900<<10)
+	}
+	bytes := map[uint64]int{}
+	sends := func() (ids []session.ID) {
+		for _, one := range n.Next(n.now) {
+			bytes[one.Connection] += len(one.Command)
+			ids = append(ids, one.Session)
+		}
+		return ids
+	}
+	for range 3 {
+		sends()
+	}
+	small := write(99, 100)
+	if ids := sends(); !slices.Contains(ids, small) {
+		t.Errorf("a write of 100 bytes is behind those of others: %v are sent", ids)
+	}
+	for len(sends()) > 0 && len(bytes) < 12 {
+	}
+	if bytes[1] > 2<<20 {
+		t.Errorf("a connection with 100 sessions has sent %d bytes, while others were about to send 900 KiB", bytes[1])
 	}
 }

@@ -12,7 +12,8 @@ import (
 type Limits struct {
 	// Unanswered and Bytes bound those of one session. Bytes counts the bodies and [Overhead] for each write.
 	Unanswered, Bytes int
-	// NodeBytes bounds the bytes of all sessions.
+	// NodeBytes bounds the bytes of all sessions. It is a [fair.Room]: the sessions of a connection have at most three times
+	// what is free.
 	NodeBytes int
 	// Quiet is how long a session neither writes nor is answered before its node acknowledges its results (X3).
 	Quiet time.Duration
@@ -31,8 +32,8 @@ const Overhead = 64
 // mostWait bounds the wait that a queue chooses by itself after refusals that name none.
 const mostWait = time.Second
 
-// room returns a [session.LimitError] if a write of so many bytes is too much for its session or for the node.
-func (t *Table) room(q *queue, size int) error {
+// take takes the bytes of a write. It returns a [session.LimitError] if they are too much for its session or for the node.
+func (t *Table) take(q *queue, size int) error {
 	over := func(name, limit string) error {
 		return &session.LimitError{Name: name, Limit: limit, RetryAfter: session.BusyRetryAfter}
 	}
@@ -41,9 +42,11 @@ func (t *Table) room(q *queue, size int) error {
 		return over("unanswered_writes", fmt.Sprintf("%d of a session", l.Unanswered))
 	case q.bytes+size > l.Bytes:
 		return over("unanswered_write_bytes", fmt.Sprintf("%d of a session", l.Bytes))
-	case t.bytes+size > l.NodeBytes:
-		return over("waiting_write_bytes", fmt.Sprintf("%d of a node", l.NodeBytes))
+	case !q.share.Take(size):
+		return over("waiting_write_bytes", fmt.Sprintf("%d of a node; one connection has at most three times what is free",
+			l.NodeBytes))
 	default:
+		q.bytes += size
 		return nil
 	}
 }

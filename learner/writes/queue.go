@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/session/fair"
 	"holdfast/tree"
 )
 
@@ -20,6 +21,9 @@ type Write struct {
 	Body []byte
 	// Weight is how much work the write makes (U2); 1 or more.
 	Weight uint32
+	// Connection is the node's number of the connection that the write came through. The connections of a node share its
+	// room for writes, and the way to the leader.
+	Connection uint64
 }
 
 func (w *Write) size() int { return len(w.Body) + Overhead }
@@ -55,6 +59,9 @@ type queue struct {
 	began, lowest uint64
 	pending       []pending
 	bytes         int
+	// connection is that of the attachment's first write. share is its part of the node's room; nil before that write.
+	connection uint64
+	share      *fair.Share[uint64]
 	// acked says that the client has all results up to it.
 	acked uint64
 	// out counts the first of pending, of which a copy was sent since the queue went back. At most room may be out.
@@ -66,9 +73,16 @@ type queue struct {
 	window bool
 	// place is the position among the queues with unanswered writes, -1 for none.
 	place int
-	// listed says that the queue is in the list of those that may send.
+	// turn is the place in the line of those that may send. listed says that the queue is in it.
+	turn   fair.Item[uint64, *queue]
 	listed bool
 	timer  timer
+}
+
+// give gives back bytes of writes.
+func (q *queue) give(bytes int) {
+	q.bytes -= bytes
+	q.share.Add(-bytes)
 }
 
 // expected is the number that must come next (X8).
@@ -89,7 +103,7 @@ func (q *queue) find(number uint64) *pending {
 // doubles with each round (X7).
 func (q *queue) answered(p *pending, most int) {
 	p.answered = true
-	q.bytes -= p.size()
+	q.give(p.size())
 	p.Body = nil
 	q.refusals, q.window = 0, false
 	q.room = min(q.room+1, most)

@@ -7,9 +7,6 @@ import (
 	"holdfast/tree"
 )
 
-// turn is how many writes of a session go out before other sessions have their turn.
-const turn = 16
-
 // StreamBegan notes that there is a new stream to the leader. What was sent on the former one may be lost, so every
 // queue goes back (X7).
 func (t *Table) StreamBegan(now time.Time) {
@@ -27,7 +24,7 @@ func (t *Table) rewind(now time.Time) {
 // StreamEnded notes that the stream has ended. Nothing is sent before the next one begins.
 func (t *Table) StreamEnded() { t.streaming = false }
 
-// Next returns the writes to send now: those of each session in order, at most [session.MaxPeerBatch] with
+// Next returns the writes to send now: those of each session in order, and connections in turn (W9), at most [session.MaxPeerBatch] with
 // [session.MaxForwardBytes] together, or one that is larger. It returns none when none may be sent; the caller asks
 // again after anything else has happened, and at [Table.Wake]. If they cannot be sent, the stream must be ended.
 func (t *Table) Next(now time.Time) (out []session.ForwardedWrite) {
@@ -36,26 +33,22 @@ func (t *Table) Next(now time.Time) (out []session.ForwardedWrite) {
 	}
 	t.wake(now)
 	bytes := 0
-	for len(t.ready) > 0 && len(out) < session.MaxPeerBatch {
-		q := t.ready[0]
-		fits := true
-		for n := 0; n < turn && fits && len(out) < session.MaxPeerBatch; n++ {
-			p := q.sends(now)
-			if p == nil {
-				break
-			}
-			if fits = len(out) == 0 || bytes+p.size() <= session.MaxForwardBytes; fits {
-				bytes += p.size()
-				out = append(out, t.forwarded(q, p))
-				q.out++
-			}
+	for turn := t.ready.First(); turn != nil && len(out) < session.MaxPeerBatch; turn = t.ready.First() {
+		q := turn.Value
+		p := q.sends(now)
+		if p == nil { // something has happened to it since
+			t.ready.Remove(turn)
+			q.listed = false
+			continue
 		}
-		if !fits {
-			break // the queue stays the first
+		if len(out) > 0 && bytes+p.size() > session.MaxForwardBytes {
+			break
 		}
-		t.ready[0] = nil
-		t.ready = t.ready[1:]
+		t.ready.Serve(turn)
 		q.listed = false
+		bytes += p.size()
+		out = append(out, t.forwarded(q, p))
+		q.out++
 		t.list(q, now)
 	}
 	return out
@@ -66,7 +59,9 @@ func (t *Table) Next(now time.Time) (out []session.ForwardedWrite) {
 func (t *Table) forwarded(q *queue, p *pending) session.ForwardedWrite {
 	w := p.Write
 	w.Acked = min(q.acked, w.Number-1)
-	return session.ForwardedWrite{Command: t.encode(w), Weight: w.Weight, Session: w.Session, Number: w.Number}
+	return session.ForwardedWrite{
+		Command: t.encode(w), Weight: w.Weight, Session: w.Session, Number: w.Number, Connection: q.connection,
+	}
 }
 
 // Refused takes the leader's refusals (W4). Their sessions go back, also when the refused number has been answered

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/session/fair"
 	"holdfast/tree"
 	"holdfast/tree/writers"
 )
@@ -28,11 +29,12 @@ type Table struct {
 	limits Limits
 	encode Encode
 	queues map[session.ID]*queue
-	// active are the queues with unanswered writes, in no order. bytes counts those of their writes.
+	// active are the queues with unanswered writes, in no order.
 	active []*queue
-	bytes  int
-	// ready are the queues that may send, the longest waiting first.
-	ready []*queue
+	// room is for the bytes of writes. Connections share it.
+	room *fair.Room[uint64]
+	// ready are the queues that may send. Connections take turns (W9).
+	ready fair.Queue[uint64, *queue]
 	// timers has the queues that wait after a refusal, and those without unanswered writes until they are quiet.
 	timers timers
 	// quiet are the queues that have been quiet, and are looked at in [Table.Due].
@@ -43,7 +45,9 @@ type Table struct {
 
 // New returns a table without writes and without a stream.
 func New(limits Limits, encode Encode) *Table {
-	return &Table{limits: limits, encode: encode, queues: map[session.ID]*queue{}}
+	return &Table{
+		limits: limits, encode: encode, queues: map[session.ID]*queue{}, room: fair.NewRoom[uint64](limits.NodeBytes),
+	}
 }
 
 // Accept takes a write of a client. A nil error means that the write is the table's to send until it is answered. A
@@ -80,12 +84,10 @@ func (t *Table) Accept(w Write, view View, now time.Time) error {
 		t.replace(q, &w)
 		return nil
 	}
-	if err := t.room(q, w.size()); err != nil {
+	if err := t.take(q, w.size()); err != nil {
 		return err
 	}
 	q.pending = append(q.pending, pending{Write: w})
-	q.bytes += w.size()
-	t.bytes += w.size()
 	t.activate(q)
 	return nil
 }
@@ -137,6 +139,7 @@ func (t *Table) serving(w *Write, view View) (*queue, error) {
 		q = t.open(w.Session, w.Attachment)
 	}
 	q.began, q.lowest = w.Number, w.Number
+	q.connection, q.share = w.Connection, t.room.Share(w.Connection)
 	return q, nil
 }
 
@@ -154,8 +157,7 @@ func (t *Table) replace(q *queue, w *Write) {
 		return
 	}
 	freed := p.size() - w.size()
-	q.bytes -= freed
-	t.bytes -= freed
+	q.give(freed)
 	p.Write = *w
 	q.out = 0
 }
@@ -190,7 +192,7 @@ func (t *Table) Idle(id session.ID) bool {
 }
 
 // Waiting returns how many sessions have unanswered writes, and the bytes of these.
-func (t *Table) Waiting() (sessions, bytes int) { return len(t.active), t.bytes }
+func (t *Table) Waiting() (sessions, bytes int) { return len(t.active), t.room.Taken() }
 
 // Moved ends the queue of a session's attachments before the one that err names. It returns the outcome of each
 // unanswered write: err, which does not tell whether the write took effect.
@@ -228,8 +230,15 @@ func (t *Table) end(q *queue, err error) (told []Outcome) {
 }
 
 func (t *Table) drop(q *queue) {
-	t.bytes -= q.bytes
-	q.pending, q.bytes, q.out = nil, 0, 0
+	if q.share != nil {
+		q.give(q.bytes)
+		q.share.Close()
+	}
+	if q.listed {
+		t.ready.Remove(&q.turn)
+		q.listed = false
+	}
+	q.pending, q.out = nil, 0
 	t.deactivate(q)
 	t.timers.stop(q)
 	delete(t.queues, q.session)
@@ -269,8 +278,11 @@ func (t *Table) schedule(q *queue, now time.Time) {
 
 // list puts a queue into the list of those that may send, if it may.
 func (t *Table) list(q *queue, now time.Time) {
-	if !q.listed && q.sends(now) != nil {
-		q.listed = true
-		t.ready = append(t.ready, q)
+	if q.listed {
+		return
+	}
+	if p := q.sends(now); p != nil {
+		q.listed, q.turn.Value = true, q
+		t.ready.Push(&q.turn, q.connection, session.WriteCost(p.size(), int(p.Weight)))
 	}
 }

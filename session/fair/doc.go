@@ -1,3 +1,3 @@
-// Package fair divides what clients share: a [Room] divides a number of bytes. A client that asks for much is refused or
-// waits, and leaves the others their part.
+// Package fair divides what clients share: a [Queue] divides the time of a server, a [Room] divides a number of bytes.
+// In both, a source that asks for much delays itself and leaves the others their part.
 package fair

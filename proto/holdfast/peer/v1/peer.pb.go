@@ -2680,7 +2680,10 @@ type ForwardedWrite struct {
 	Session uint64 `protobuf:"fixed64,3,opt,name=session,proto3" json:"session,omitempty"`
 	Number  uint64 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`
 	// As in holdfast.v1.ClientMessage: the span of the node that sends the write.
-	Trace         []byte `protobuf:"bytes,5,opt,name=trace,proto3" json:"trace,omitempty"`
+	Trace []byte `protobuf:"bytes,5,opt,name=trace,proto3" json:"trace,omitempty"`
+	// The node's number of the connection that the write comes from. The leader takes the writes of all connections in
+	// turn (W9).
+	Connection    uint64 `protobuf:"varint,6,opt,name=connection,proto3" json:"connection,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2748,6 +2751,13 @@ func (x *ForwardedWrite) GetTrace() []byte {
 		return x.Trace
 	}
 	return nil
+}
+
+func (x *ForwardedWrite) GetConnection() uint64 {
+	if x != nil {
+		return x.Connection
+	}
+	return 0
 }
 
 // Acknowledgements are what the node's clients have in hand, for an Acknowledge in the log (X3). The sessions are in
@@ -3114,13 +3124,16 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x0eForwardWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\"B\n" +
 	"\x06Writes\x128\n" +
-	"\x06writes\x18\x01 \x03(\v2 .holdfast.peer.v1.ForwardedWriteR\x06writes\"\x8a\x01\n" +
+	"\x06writes\x18\x01 \x03(\v2 .holdfast.peer.v1.ForwardedWriteR\x06writes\"\xaa\x01\n" +
 	"\x0eForwardedWrite\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\fR\acommand\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\rR\x06weight\x12\x18\n" +
 	"\asession\x18\x03 \x01(\x06R\asession\x12\x16\n" +
 	"\x06number\x18\x04 \x01(\x04R\x06number\x12\x14\n" +
-	"\x05trace\x18\x05 \x01(\fR\x05trace\"C\n" +
+	"\x05trace\x18\x05 \x01(\fR\x05trace\x12\x1e\n" +
+	"\n" +
+	"connection\x18\x06 \x01(\x04R\n" +
+	"connection\"C\n" +
 	"\x10Acknowledgements\x12\x1a\n" +
 	"\bsessions\x18\x01 \x03(\x06R\bsessions\x12\x13\n" +
 	"\x05up_to\x18\x02 \x03(\x04R\x04upTo\"K\n" +
