@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -83,8 +84,34 @@ type RefusedError struct {
 	Detail string
 }
 
+// Error says what was refused and why, and ends with the code's name.
 func (r *RefusedError) Error() string {
-	text := fmt.Sprintf("%s %s: %v", r.Verb, shortened(r.Path), r.Code)
+	of := r.Verb
+	if r.Path != "" && r.Code != NoParent {
+		of += " " + shortened(r.Path)
+	}
+	return fmt.Sprintf("%s: %s (%v)", of, r.why(), r.Code)
+}
+
+// why says what is wrong. Detail says it alone where it can.
+func (r *RefusedError) why() string {
+	var text string
+	switch r.Code {
+	case NoNode:
+		return cmp.Or(r.Detail, "the entry does not exist")
+	case NoParent:
+		return "parent " + shortened(r.Path) + " does not exist"
+	case NodeExists:
+		text = "the entry exists already"
+	case EphemeralParent:
+		text = "the entry can have no children"
+	case NoPermission:
+		text = "no permission"
+	case NotEmpty, BadVersion, OverQuota, OverLimit, Reserved:
+		return cmp.Or(r.Detail, "refused")
+	default:
+		text = "refused"
+	}
 	if r.Detail != "" {
 		text += ": " + r.Detail
 	}

@@ -161,10 +161,24 @@ func TestACL(t *testing.T) {
 }
 
 func TestRefusal(t *testing.T) {
-	var err error = &tree.RefusedError{Code: tree.BadVersion, Verb: "set", Path: "/a", Detail: "version is 2, expected 1"}
-	if err.Error() != "set /a: BAD_VERSION: version is 2, expected 1" {
-		t.Error(err)
+	for want, refused := range map[string]tree.RefusedError{
+		"get /a: the entry does not exist (NO_NODE)":        {Code: tree.NoNode, Verb: "get", Path: "/a"},
+		"check fence /a: has no owner (NO_NODE)":            {Code: tree.NoNode, Verb: "check fence", Path: "/a", Detail: "has no owner"},
+		"create: parent /a/b does not exist (NO_PARENT)":    {Code: tree.NoParent, Verb: "create", Path: "/a/b"},
+		"create /a: the entry exists already (NODE_EXISTS)": {Code: tree.NodeExists, Verb: "create", Path: "/a"},
+		"delete /a: has 3 children (NOT_EMPTY)":             {Code: tree.NotEmpty, Verb: "delete", Path: "/a", Detail: "has 3 children"},
+		"set /a: version is 2, expected 1 (BAD_VERSION)":    {Code: tree.BadVersion, Verb: "set", Path: "/a", Detail: "version is 2, expected 1"},
+		"set /a: no permission: needs w (NO_PERMISSION)":    {Code: tree.NoPermission, Verb: "set", Path: "/a", Detail: "needs w"},
+		"create /a: the entry can have no children: is ephemeral (EPHEMERAL_PARENT)": {
+			Code: tree.EphemeralParent, Verb: "create", Path: "/a", Detail: "is ephemeral",
+		},
+		"set will: it is too large (LIMIT)": {Code: tree.OverLimit, Verb: "set will", Detail: "it is too large"},
+	} {
+		if refused.Error() != want {
+			t.Errorf("got %q, want %q", refused.Error(), want)
+		}
 	}
+	var err error = &tree.RefusedError{Code: tree.BadVersion, Verb: "set", Path: "/a", Detail: "version is 2, expected 1"}
 	has := func(code tree.Code) bool { return errors.Is(err, &tree.RefusedError{Code: code}) }
 	if !has(tree.BadVersion) || has(tree.NoNode) {
 		t.Error("its code is not its identity")

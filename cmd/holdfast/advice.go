@@ -113,6 +113,6 @@ func (t *target) advice(err error) string {
 		return "The server at --endpoints is a node of a release without this call, or it is not the client port of " +
 			"a node, which is 7400 unless set otherwise."
 	default:
-		return ""
+		return treeAdvice(err)
 	}
 }

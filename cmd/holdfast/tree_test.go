@@ -100,7 +100,7 @@ web   ephemeral   0        4B    0         `+id.String()+`  0s`)
 		t.Errorf("two entries: exit code %d, %s\n%s", code, stderr, stdout)
 	}
 	if code, _, stderr := execute(t, "", "get", "/app/none"); code != exitFailed ||
-		stderr != "holdfast: get /app/none: NO_NODE\n" {
+		stderr != "holdfast: get /app/none: the entry does not exist (NO_NODE)\n" {
 		t.Errorf("no entry: exit code %d, %s", code, stderr)
 	}
 }

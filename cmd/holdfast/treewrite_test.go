@@ -50,10 +50,11 @@ func TestTreeIsWritten(t *testing.T) {
 		2*len(binary)))
 	for _, tt := range []struct{ args, says string }{
 		{"create /app/more", "create /app"},
-		{"create /app/blob", "create /app/blob: NODE_EXISTS"},
-		{"set /app/blob x --version 7", "set /app/blob: BAD_VERSION: version is 0, expected 7"},
-		{"rm /app", "delete /app: NOT_EMPTY"},
-		{"rm /zookeeper", "RESERVED"},
+		{"create /app/blob", "create /app/blob: the entry exists already (NODE_EXISTS)\n\"holdfast set /app/blob\" replaces its data."},
+		{"set /app/blob x --version 7", "set /app/blob: version is 0, expected 7 (BAD_VERSION)\n"},
+		{"rm /app", "delete /app: has 2 children (NOT_EMPTY)\n\"holdfast rm -r /app\" removes the entry and all below it."},
+		{"rm /zookeeper", "delete /zookeeper: belongs to the tree itself (RESERVED)\n"},
+		{"create /none/a", "create: parent /none does not exist (NO_PARENT)\nCreate /none first; \"holdfast create --parents\" makes missing parents too.\n"},
 	} {
 		code, _, stderr := execute(t, "", strings.Fields(tt.args)...)
 		if code != exitFailed || !strings.Contains(stderr, tt.says) {

@@ -57,7 +57,7 @@ func TestWholeLists(t *testing.T) {
 	if _, err := l.Read(c, lane.Read{Key: 2, Query: q}); err != nil {
 		t.Fatal(err)
 	}
-	w.want(l, c, `refused 2: list /none: NO_NODE`)
+	w.want(l, c, `refused 2: list /none: the entry does not exist (NO_NODE)`)
 	if unsent := c.Unsent(); unsent != 0 {
 		t.Errorf("%d bytes are unsent", unsent)
 	}

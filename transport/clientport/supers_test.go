@@ -73,7 +73,7 @@ func TestSuperWritesAreAudited(t *testing.T) {
 		synctest.Wait()
 		all := lines.all()
 		want := []string{
-			`then=[create "/a"]" outcome=done`, `then=[delete "/a"]" outcome=done`, `error="delete /a: NO_NODE"`,
+			`then=[create "/a"]" outcome=done`, `then=[delete "/a"]" outcome=done`, `error="delete /a: the entry does not exist (NO_NODE)"`,
 			`outcome=failed`,
 		}
 		if len(all) != len(want) {

@@ -39,7 +39,7 @@ func TestBoundOfRemovals(t *testing.T) {
 		}
 		deletes = append(deletes, tree.DeleteTree{Path: parent})
 	}
-	refuses(t, built, at, "LIMIT: a transaction deletes at most 7500 entries", deletes...)
+	refuses(t, built, at, "a transaction deletes at most 7500 entries", deletes...)
 	if o, _ := built.Do(at, tree.Transaction{Then: deletes[:2]}); o.Refused != nil {
 		t.Error(o.Refused)
 	}
@@ -54,7 +54,7 @@ func TestBoundOfRemovals(t *testing.T) {
 	if o, _ := built.Do(at, tree.Transaction{Then: creates}); o.Refused != nil {
 		t.Fatal(o.Refused)
 	}
-	refuses(t, built, at, "LIMIT: a transaction deletes at most 7500 entries", tree.DeleteTree{Path: long})
+	refuses(t, built, at, "a transaction deletes at most 7500 entries", tree.DeleteTree{Path: long})
 }
 
 // TestBoundOfEphemerals: the weight of the ephemerals of a session is bounded, however long their paths are (U2).
@@ -67,7 +67,7 @@ func TestBoundOfEphemerals(t *testing.T) {
 				t.Fatalf("ephemeral %d: %v", i, o.Refused)
 			}
 		}
-		refuses(t, built, at, "LIMIT: ", tree.Create{Path: path + "-one-more", Kind: tree.Ephemeral})
+		refuses(t, built, at, "(LIMIT)", tree.Create{Path: path + "-one-more", Kind: tree.Ephemeral})
 		if weight := built.OwnedWeight(at.Session); weight > tree.MaxOwnedWeight || weight < tree.MaxOwnedWeight-35 {
 			t.Errorf("ephemerals weigh %d, want nearly %d", weight, tree.MaxOwnedWeight)
 		}
@@ -99,7 +99,7 @@ func TestBoundOfWalks(t *testing.T) {
 			Path: tree.QuotaPath + deep[:2*depth] + "/" + tree.QuotaLimitsName, Kind: tree.Persistent, Parents: true,
 		})
 	}
-	refuses(t, built, at, "LIMIT: new quotas of a transaction count at most 100000 entries", quotas...)
+	refuses(t, built, at, "new quotas of a transaction count at most 100000 entries", quotas...)
 	half := quotas[:levels/2]
 	if o, _ := built.Do(at, tree.Transaction{Then: half}); o.Refused != nil {
 		t.Fatal(o.Refused)
@@ -139,15 +139,15 @@ func TestQuotaRefusals(t *testing.T) {
 	built, at := build(t,
 		tree.Create{Path: "/a/b", Data: []byte("123"), Kind: tree.Persistent, Parents: true},
 		limits("/a", "count=1,bytes=1=;byteHardLimit=7"), limits("", "countHardLimit=5"))
-	refuses(t, built, at, "create /a/c: QUOTA: quota of /a: byteHardLimit is 7, would be 8", child)
-	refuses(t, built, at, "set /a/b: QUOTA: quota of /a: byteHardLimit is 7, would be 8",
+	refuses(t, built, at, "create /a/c: quota of /a: byteHardLimit is 7, would be 8 (QUOTA)", child)
+	refuses(t, built, at, "set /a/b: quota of /a: byteHardLimit is 7, would be 8 (QUOTA)",
 		tree.Set{Path: "/a/b", Data: []byte("12345678"), Version: tree.Any})
 	child.Data = nil
 	if o, _ := built.Do(at, tree.Transaction{Then: []tree.Op{child}}); o.Refused != nil {
 		t.Fatal(o.Refused)
 	}
 	child.Path = "/d"
-	refuses(t, built, at, "create /d: QUOTA: quota of /: countHardLimit is 5, would be 6", child)
+	refuses(t, built, at, "create /d: quota of /: countHardLimit is 5, would be 6 (QUOTA)", child)
 	if o, _ := built.Do(at, tree.Transaction{Then: []tree.Op{
 		tree.Set{Path: "/a/b", Data: []byte("1234567"), Version: tree.Any},
 		tree.Set{Path: tree.QuotaPath + "/a/" + tree.QuotaLimitsName, Data: []byte("byteHardLimit=2"), Version: tree.Any},
@@ -156,10 +156,10 @@ func TestQuotaRefusals(t *testing.T) {
 		t.Error(o.Refused)
 	}
 	at.Principals = nil
-	refuses(t, built, at, "NO_PERMISSION: only super writes quotas", limits("/b", ""))
-	refuses(t, built, at, "NO_PERMISSION: only super writes quotas", tree.DeleteTree{Path: tree.QuotaPath + "/a"})
+	refuses(t, built, at, "only super writes quotas (NO_PERMISSION)", limits("/b", ""))
+	refuses(t, built, at, "only super writes quotas (NO_PERMISSION)", tree.DeleteTree{Path: tree.QuotaPath + "/a"})
 	built.SetLimits(tree.Limits{Ephemerals: 1, Children: 100, Bytes: tree.DefaultBytes, OpenQuotas: true})
-	refuses(t, built, at, `RESERVED: quota.count: is "five": must be a number`, limits("/b", "count=five"))
+	refuses(t, built, at, `quota.count: is "five": must be a number (RESERVED)`, limits("/b", "count=five"))
 	if o, _ := built.Do(at, tree.Transaction{Then: []tree.Op{limits("/b", "")}}); o.Refused != nil {
 		t.Error(o.Refused)
 	}

@@ -44,7 +44,7 @@ func TestBoundOfBytes(t *testing.T) {
 	}
 	w.do(create("/a", 1_000), create("/b", 1_000), create("/c", 0))
 	full := w.bytes()
-	says := fmt.Sprintf("LIMIT: max_tree_bytes is %d, and the tree would keep ", limits.Bytes)
+	says := fmt.Sprintf("max_tree_bytes is %d, and the tree would keep ", limits.Bytes)
 	refuses(t, built, at, says, create("/d", 1_500))
 	refuses(t, built, at, says, tree.Create{Path: "/" + strings.Repeat("d", 2_000), Kind: tree.Persistent})
 	refuses(t, built, at, says, tree.Set{Path: "/c", Data: make([]byte, 1_500), Version: tree.Any})
@@ -60,7 +60,7 @@ func TestBoundOfBytes(t *testing.T) {
 	limits.Bytes = 1
 	built.SetLimits(limits) // a smaller bound takes nothing away
 	w.do(tree.Set{Path: "/a", Data: make([]byte, 500), Version: tree.Any})
-	refuses(t, built, at, "LIMIT: max_tree_bytes is 1,", create("/d", 0))
+	refuses(t, built, at, "max_tree_bytes is 1,", create("/d", 0))
 	for _, path := range []string{"/a", "/b", "/c"} {
 		w.do(tree.Delete{Path: path, Version: tree.Any})
 	}
