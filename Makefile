@@ -38,7 +38,9 @@ RERUN = go run ./test/rerun -timings '$(CURDIR)/bin/timings.txt' -flaky '$(CURDI
 export GORACE := suppressions=$(CURDIR)/test/raft/race.supp
 
 VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unknown)
-BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+COMMIT := $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
+ABOUT := holdfast/cmd/internal/about
+BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(ABOUT).version=$(VERSION) -X $(ABOUT).commit=$(COMMIT)'
 # Wherever users have it: the plugin, or the older program of its own.
 COMPOSE = $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
 

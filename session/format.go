@@ -22,6 +22,24 @@ const (
 	PeerFormat = 1
 )
 
+// Format is the number of one form.
+type Format struct {
+	Name   string
+	Number uint64
+}
+
+// Formats returns the forms of this program, for people.
+func Formats() []Format {
+	return []Format{
+		{"entry", EntryFormat},
+		{"snapshot", SnapshotFormat},
+		{"backup", BackupFormat},
+		{"directory", DirectoryFormat},
+		{"greeting", GreetingFormat},
+		{"peer", PeerFormat},
+	}
+}
+
 // FeatureLevel is the newest feature level that this program knows (W8). The cluster's level stands in its log: the
 // Configure that founds the cluster sets it. A node stops at an entry or a snapshot with a higher level.
 const FeatureLevel = 1

@@ -172,7 +172,7 @@ func FuzzArguments(f *testing.F) {
 		"session\nopen\n--label\na=b\n--label\na=c",
 		"session\nshow\n0x1", "session\nclose\n" + tokenText, "session\ntouch\n" + tokenFromInput,
 		"session\nls\n--owner\n255\n--min-age\n-1h", "session\nhold\n--timeout=0s",
-		"cluster\nmembers\n-o\njson\n--endpoints\n,,:,[", "__complete\nsession\n", "--version", "", "help\nid",
+		"cluster\nmembers\n-o\njson\n--endpoints\n,,:,[", "__complete\nsession\n", "version", "", "help\nid",
 		"session\nhold\n--\n-x",
 		"id\nnew\n--layout\nsnowflake\n--datacenter=1\n--worker=31\n--count=100000\n-o\njson",
 		"id\nzxid\n--term=4294967296\n--index=1", "id\nzxid\n0x300000010",

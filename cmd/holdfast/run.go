@@ -1,19 +1,18 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/client"
+	"holdfast/cmd/internal/about"
 	"holdfast/cmd/internal/arg"
 )
 
@@ -73,17 +72,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitFailed
 }
 
-// version is set by the linker: see the Makefile.
-var version string
-
-// buildVersion returns the Makefile's version, or else the version that Go recorded in the binary.
-func buildVersion() string {
-	if info, ok := debug.ReadBuildInfo(); version == "" && ok {
-		return cmp.Or(info.Main.Version, "unknown")
-	}
-	return cmp.Or(version, "unknown")
-}
-
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
@@ -97,14 +85,14 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
   holdfast watch --recursive /services
   holdfast lock backup -- ./backup.sh
   holdfast cluster status --endpoints localhost:7400,localhost:7410,localhost:7420`,
-		Version:       buildVersion(),
-		SilenceErrors: true, SilenceUsage: true,
+		SilenceErrors: true, SilenceUsage: true, Args: arg.Command,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.out.check() },
 	}
 	c.target.register(root, os.Getenv(endpointsVariable), os.Getenv(principalVariable))
 	c.target.digest = os.Getenv(digestVariable)
 	c.out.register(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagRefused(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagRefused(arg.Flag(cmd, err)) })
 	root.AddCommand(group("session", "Open, keep alive, show and close sessions",
 		c.sessionOpen(), c.sessionHold(), c.sessionTouch(), c.sessionUpgrade(), c.sessionClose(), c.sessionList(),
 		c.sessionShow(), c.sessionWatch(), c.sessionWhy(), c.sessionDeaths(), c.sessionKill(),
@@ -125,6 +113,9 @@ Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no node of the cluster reach
 	root.AddCommand(inTree.all()...)
 	root.AddCommand(inTree.imports())
 	root.AddCommand(topCommand(c))
+	root.AddCommand(about.Command(func(_ *cobra.Command, b about.Build, text string) error {
+		return c.out.print(b, func() string { return text })
+	}))
 	c.watch(root)
 	return root
 }
@@ -152,16 +143,14 @@ func flagRefused(err error) error {
 // group returns a command that does nothing but hold other commands.
 func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	g := &cobra.Command{
-		Use: name, Short: short, Args: cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
+		Use: name, Short: short,
+		Args: func(cmd *cobra.Command, args []string) error {
 			if slices.ContainsFunc(args, isToken) {
 				return usage(tokenAsID)
 			}
-			if len(args) > 0 {
-				return usage("unknown command %q for %q", args[0], "holdfast "+name)
-			}
-			return usage("%q needs a command", "holdfast "+name)
+			return arg.Command(cmd, args)
 		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return usage("%q needs a command", cmd.CommandPath()) },
 	}
 	g.AddCommand(commands...)
 	return g

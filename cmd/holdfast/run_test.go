@@ -218,7 +218,16 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"", nil, exitDone, ""},
 		{"--help", nil, exitDone, ""},
-		{"foo", nil, exitUsage, `unknown command "foo"`},
+		{"foobar", nil, exitUsage, `holdfast: unknown command "foobar" for "holdfast"` + "\n"},
+		{
+			"sesion ls --label a", nil, exitUsage,
+			`holdfast: unknown command "sesion" for "holdfast": did you mean "holdfast session" or "holdfast version"?` + "\n",
+		},
+		{
+			"cluster stats --endpoints a:1", nil, exitUsage,
+			`holdfast: unknown command "stats" for "holdfast cluster": did you mean "holdfast cluster status"?` + "\n",
+		},
+		{"cluster mmbers --bogus", nil, exitUsage, `did you mean "holdfast cluster members"?`},
 		{"session", nil, exitUsage, "needs a command"},
 		{"session foo", nil, exitUsage, `unknown command "foo"`},
 		{"id allocate --count 0", nil, exitUsage, "1 to 65536"},

@@ -6,21 +6,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/internal/about"
 	"holdfast/cmd/internal/arg"
 	"holdfast/console"
 	"holdfast/node"
 	"holdfast/node/config"
 )
-
-// version is set by the linker: see the Makefile.
-var version string
 
 // Exit codes.
 const (
@@ -40,15 +37,18 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	root := &cobra.Command{
 		Use:           "node",
 		Short:         "Holdfast server: one node of a cluster that keeps sessions",
-		Version:       buildVersion(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          arg.Command,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	//nolint:contextcheck // commands take it from cobra: ExecuteContext
-	root.AddCommand(runCommand(environ), devCommand(environ), healthCommand(environ), restoreCommand(), recoverCommand())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagRefused(err) })
+	root.AddCommand(runCommand(environ), devCommand(environ), healthCommand(environ), restoreCommand(), recoverCommand(),
+		about.Command(func(cmd *cobra.Command, _ about.Build, text string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), text)
+			return err
+		}))
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagRefused(arg.Flag(cmd, err)) })
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -95,7 +95,7 @@ func runCommand(environ []string) *cobra.Command {
 			}
 			logger, audit := newLoggers(cmd.ErrOrStderr(), cfg.Log.Level, cfg.Log.Format)
 			return runNode(cmd.Context(), cfg, node.Options{
-				Logger: logger, Audit: audit, Version: buildVersion(), Memory: memory,
+				Logger: logger, Audit: audit, Version: about.Version(), Memory: memory,
 				Console: console.ForNode, Origins: config.Origins(cmd.Flags(), environ),
 			})
 		},
@@ -144,15 +144,4 @@ func newLoggers(to io.Writer, level, format string) (logger, audit hclog.Logger)
 	}
 	options.Level = hclog.Info
 	return logger, hclog.New(&options)
-}
-
-// buildVersion returns the version that the Makefile set, or else the version that Go noted in the build.
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }

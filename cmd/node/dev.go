@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/cmd/internal/about"
 	"holdfast/cmd/internal/arg"
 	"holdfast/console"
 	"holdfast/node"
@@ -172,7 +173,7 @@ func (d dev) start(ctx context.Context, group *errgroup.Group, logger hclog.Logg
 	var nodes []*node.Node
 	for _, cfg := range configs {
 		options := node.Options{
-			Logger: logger.Named(fmt.Sprintf("n%d", cfg.Node)), Version: buildVersion(), Console: console.ForNode,
+			Logger: logger.Named(fmt.Sprintf("n%d", cfg.Node)), Version: about.Version(), Console: console.ForNode,
 		}
 		n, err := node.New(cfg, options) //nolint:contextcheck // what New starts, Run ends
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/cmd/internal/about"
 	"holdfast/cmd/internal/arg"
 	"holdfast/node"
 	"holdfast/node/config"
@@ -131,7 +132,7 @@ func recoverCommand() *cobra.Command {
 //
 //nolint:revive // flag-parameter: it is the flag
 func recovers(cmd *cobra.Command, from string, n node.Founding, yes bool) (err error) {
-	left, err := node.OpenSurvivor(from, buildVersion(), n.Logger)
+	left, err := node.OpenSurvivor(from, about.Version(), n.Logger)
 	if err != nil {
 		return err
 	}

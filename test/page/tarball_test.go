@@ -38,7 +38,7 @@ func TestTheTarballInstalls(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", commands+p.Inline("go version holdfast-node")+"\n"+
-		filepath.Join(system, "usr/bin/holdfast")+" --version\n")
+		filepath.Join(system, "usr/bin/holdfast")+" version\n")
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "holdfast-node: go1.") {

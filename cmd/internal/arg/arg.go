@@ -3,6 +3,7 @@
 package arg
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,6 +15,35 @@ import (
 
 	"holdfast/session"
 )
+
+// Command checks the arguments of a command that holds others and does nothing itself: an argument then is a command
+// that it does not have. The error suggests commands with a similar name.
+func Command(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.SuggestionsMinimumDistance == 0 {
+		cmd.SuggestionsMinimumDistance = 2 // cobra's own
+	}
+	var near []string
+	for _, name := range cmd.SuggestionsFor(args[0]) {
+		near = append(near, strconv.Quote(cmd.CommandPath()+" "+name))
+	}
+	err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if len(near) > 0 {
+		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return err
+}
+
+// Flag returns the refusal of a flag in the place of err. Of a command that holds others it is that of the command
+// which was named before the flag and does not exist: the flag is that command's.
+func Flag(cmd *cobra.Command, err error) error {
+	if cmd.HasSubCommands() {
+		return cmp.Or(Command(cmd, cmd.Flags().Args()), err)
+	}
+	return err
+}
 
 // None checks the arguments of commands that take none.
 func None(cmd *cobra.Command, args []string) error {
