@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -173,7 +174,7 @@ func TestWhatAnswersIsNoNode(t *testing.T) {
 					return fmt.Sprintf("%s, %s: exit code %d, %q, %s, want %s", kind, command, code, stderr, stdout, says)
 				}
 				if command == "cluster status" &&
-					!strings.Contains(stdout, "  no: not a client port; clients use 7400 unless set otherwise  ") {
+					!strings.Contains(stdout, address+" gives no status: not a client port; clients use 7400 unless set otherwise\n") {
 					return fmt.Sprintf("%s: no cause in the line of\n%s", kind, stdout)
 				}
 				return ""
@@ -198,9 +199,9 @@ func TestWhatAnswersIsNoNode(t *testing.T) {
 func TestStatusSaysWhyANodeDoesNotAnswer(t *testing.T) {
 	n, closed := startNode(t), closedPort(t)
 	code, stdout, _ := execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed)
-	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if code != exitFailed || len(lines) != 3 || !strings.HasPrefix(lines[2], closed) ||
-		!strings.HasSuffix(lines[2], "  no: connection refused  -") {
+	row := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(closed) + `( +-){5} +no$`)
+	if code != exitFailed || !row.MatchString(stdout) ||
+		!strings.HasSuffix(stdout, "\n"+closed+" gives no status: connection refused\n") {
 		t.Errorf("exit code %d:\n%s", code, stdout)
 	}
 }

@@ -55,15 +55,15 @@ func (c *cli) clusterStatus() *cobra.Command {
 		Long: `Ask every node named by --endpoints for its status.
 
 MODE is read-write while the node knows a leader with a quorum. Otherwise MODE is read-only or
-no leader, depending on the node's setting read_only. SESSIONS and STATE show use and limit:
-max_sessions bounds SESSIONS, and max_state_bytes bounds STATE, the memory that the replicated
-state takes. TREE has the number of entries and the bytes of their data. WATCHES are those
-of the node's clients. LEVEL is the cluster's feature level. A line below the table says that the
-cluster is frozen. READY is DRAINING for a node that is being drained,
-with what it still has, and DRAINED when nobody has to be waited for any more.
+no leader, depending on the node's setting read_only. READY is DRAINING for a node that is being
+drained, and DRAINED when nobody has to be waited for any more. SESSIONS and STATE show use and
+limit: max_sessions bounds SESSIONS, and max_state_bytes bounds STATE, the memory that the
+replicated state takes. ATTACHED and WATCHES are those of the node's own clients. TREE has the
+number of entries and the bytes of their data.
 
-The line of a node that does not answer says why. The exit code then is 1, or 3 when no node
-answers.`,
+Lines below the tables say which version the nodes have, why a node is not ready or does not
+answer, of what it warns, and that the cluster is frozen. The exit code is 1 when a node does not
+answer, and 3 when none does. -o json shows more.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.target.call(cmd.Context(), c.status) },
 	}
 }
@@ -71,28 +71,21 @@ answers.`,
 func (c *cli) status(ctx context.Context, cl *client.Client) error {
 	endpoints := c.target.endpoints
 	views := make([]statusView, len(endpoints))
-	rows := make([][]string, len(endpoints))
-	errs := make([]error, len(endpoints))
+	silent, errs := make([]string, len(endpoints)), make([]error, len(endpoints))
 	var wg sync.WaitGroup
 	for i, endpoint := range endpoints {
 		wg.Go(func() {
 			st, err := c.target.statusOf(ctx, cl, endpoint)
 			if errs[i] = err; err != nil {
 				views[i] = statusView{Endpoint: endpoint, Error: oneLine(err)}
-				rows[i] = silentRow(endpoint, c.target.brief(endpoint, err))
+				silent[i] = c.target.brief(endpoint, err)
 				return
 			}
 			views[i] = viewStatus(endpoint, st)
-			rows[i] = statusRow(&views[i])
 		})
 	}
 	wg.Wait()
-	headers := []string{
-		"ENDPOINT", "NODE", "ROLE", "MODE", "TERM", "LEADER", "COMMIT", "APPLIED", "SESSIONS", "STATE",
-		"ATTACHED", "TREE", "WATCHES", "LEVEL", "READY", "VERSION",
-	}
-	table := func() string { return columns(headers, rows) + frozenLine(views) }
-	if err := c.out.print(views, table); err != nil {
+	if err := c.out.print(views, func() string { return statusText(views, silent, c.out.columns) }); err != nil {
 		return err
 	}
 	return silentNodes(errs)
@@ -153,36 +146,6 @@ func modeText(m session.Mode) string {
 		return ""
 	}
 	return m.String()
-}
-
-// silentRow is the row of an endpoint that gave no status.
-func silentRow(endpoint, cause string) []string {
-	return []string{
-		endpoint, "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "no: " + cause, "-",
-	}
-}
-
-func statusRow(v *statusView) []string {
-	ready := yes(v.Ready)
-	switch {
-	case v.Drain != nil:
-		ready = v.Drain.text()
-	case v.NotReadyBecause != "":
-		ready += ": " + v.NotReadyBecause
-	}
-	if v.Warning != "" {
-		ready += ", warning: " + v.Warning
-	}
-	leader := "-"
-	if v.Leader != 0 {
-		leader = number(v.Leader)
-	}
-	return []string{
-		v.Endpoint, number(v.Node), v.Role, words.OrDash(v.Mode), number(v.Term), leader, number(v.CommitIndex),
-		number(v.AppliedIndex), share(v.SessionsGlobal, v.MaxSessions, number),
-		share(v.StateBytes, v.MaxStateBytes, words.Bytes), number(v.SessionsAttached), treeText(v),
-		number(v.Watches), number(uint64(v.FeatureLevel)), ready, words.OrDash(v.Version),
-	}
 }
 
 // memberView is a member in JSON.

@@ -40,10 +40,19 @@ func viewDrain(d *client.Drain) *drainView {
 
 // text says how far the drain has come.
 func (d *drainView) text() string {
-	word, left := "DRAINING", []string{}
+	word := "DRAINING"
 	if d.Done {
 		word = "DRAINED"
 	}
+	if left := d.left(); left != "" {
+		return word + ": " + left
+	}
+	return word
+}
+
+// left says what the node still has; "" for nothing.
+func (d *drainView) left() string {
+	var left []string
 	if d.Leads {
 		left = append(left, "it leads still")
 	}
@@ -53,10 +62,7 @@ func (d *drainView) text() string {
 	if d.Local > 0 {
 		left = append(left, fmt.Sprintf("%d local sessions, which end with it", d.Local))
 	}
-	if len(left) == 0 {
-		return word
-	}
-	return word + ": " + strings.Join(left, ", ")
+	return strings.Join(left, ", ")
 }
 
 func (c *cli) clusterDrain() *cobra.Command {

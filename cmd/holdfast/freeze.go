@@ -152,15 +152,15 @@ func viewFreezing(f *client.Freezing) *freezingView {
 	return &freezingView{LeftMS: f.Left.Milliseconds(), Since: f.Since, By: f.By, Why: f.Why}
 }
 
-// frozenLine says below a table that the cluster is frozen, as the first node knows it that says so.
-func frozenLine(views []statusView) string {
+// frozenText says that the cluster is frozen, as the first node knows it that says so; "" if none does.
+func frozenText(views []statusView) string {
 	for i := range views {
 		f := views[i].Freezing
 		if f == nil {
 			continue
 		}
-		return "\n" + escaped(fmt.Sprintf("frozen for %s more, since %s by %s, because %q: nothing expires",
-			words.Span(time.Duration(f.LeftMS)*time.Millisecond), words.Moment(f.Since), words.OrDash(f.By), f.Why))
+		return fmt.Sprintf("frozen for %s more, since %s by %s, because %q: nothing expires",
+			words.Span(time.Duration(f.LeftMS)*time.Millisecond), words.Moment(f.Since), words.OrDash(f.By), f.Why)
 	}
 	return ""
 }

@@ -19,8 +19,9 @@ type printer struct {
 	stdout, stderr io.Writer
 	// format is table or json once check has passed.
 	format string
-	// terminal says that people read the standard output.
+	// terminal says that people read the standard output; columns is its width then.
 	terminal bool
+	columns  int
 	// aside takes complaints in place of stderr once leaveAside was called.
 	aside *remarks
 }

@@ -12,7 +12,6 @@ import (
 	"holdfast/client"
 	"holdfast/cmd/internal/arg"
 	"holdfast/session"
-	"holdfast/session/words"
 )
 
 // maxPings bounds --count: ping keeps all round trips to compute the quantiles.
@@ -24,21 +23,21 @@ func (c *cli) ping() *cobra.Command {
 		Use: "ping", Short: "Measure the round trips of touches at every endpoint", Args: noArgs,
 		Long: `Measure the round trips of touches at every node named by --endpoints, all nodes at the same
 time. At each node the command opens a session, touches it --count times, one touch after the
-other, and closes it.
+other, and closes it. Ctrl-C ends the measurement early.
 
 A round trip is the touch of one session by its token over an established connection. It covers
 the network, gRPC and the node's touch table, but neither log nor disk. When a session moves to
 another node meanwhile, its touches count as lost.
 
-The line of a node that cannot be measured says why. The exit code then is 1, or 3 when no node
-answers.`,
+A line below the table says why a node cannot be measured. The exit code then is 1, or 3 when no
+node answers.`,
 		Example: `  holdfast ping --count 100 --endpoints localhost:7400,localhost:7410,localhost:7420`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			views, err := p.measure(cmd.Context())
 			if views == nil {
 				return err
 			}
-			if printErr := c.out.print(views, func() string { return pingTable(views) }); printErr != nil {
+			if printErr := c.out.print(views, func() string { return pingText(views, c.out.columns) }); printErr != nil {
 				return printErr
 			}
 			return err
@@ -92,10 +91,14 @@ func (p *pinger) measure(ctx context.Context) ([]pingView, error) {
 			return nil, usageErr
 		}
 	}
+	if ctx.Err() != nil && !slices.ContainsFunc(views, func(v pingView) bool { return v.Touches > 0 }) {
+		return nil, fmt.Errorf("no touch was measured: %w", context.Cause(ctx))
+	}
 	return views, silentNodes(errs)
 }
 
-// node opens a session at one endpoint, touches it, and closes it although ctx may have ended.
+// node opens a session at one endpoint, touches it, and closes it although ctx may have ended. What was measured until
+// then is a measurement like any other.
 func (p *pinger) node(ctx context.Context, endpoint string) (v pingView, err error) {
 	v.Endpoint = endpoint
 	cl, err := p.target.client(client.Config{Endpoints: []string{endpoint}, OnlyEndpoints: true})
@@ -105,16 +108,21 @@ func (p *pinger) node(ctx context.Context, endpoint string) (v pingView, err err
 	defer func() { _ = cl.Close() }() // always nil
 	opening, cancel := p.target.bounded(ctx)
 	defer cancel()
-	status, err := p.target.statusOf(opening, cl, endpoint)
-	if err != nil {
+	failed := func(err error) (pingView, error) {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		v.Error = oneLine(err)
 		return v, err
+	}
+	status, err := p.target.statusOf(opening, cl, endpoint)
+	if err != nil {
+		return failed(err)
 	}
 	v.Node = status.Node
 	s, err := cl.Open(opening, client.SessionOptions{Timeout: p.timeout, Labels: map[string]string{"holdfast": "ping"}})
 	if err != nil {
-		v.Error = oneLine(err)
-		return v, err
+		return failed(err)
 	}
 	trips, lost, err := p.touches(ctx, cl, s, v.Node)
 	v.take(trips, lost)
@@ -140,7 +148,7 @@ func (p *pinger) touches(ctx context.Context, cl *client.Client, s *client.Sessi
 		trip, touchErr := p.touch(ctx, cl, s, node)
 		switch {
 		case ctx.Err() != nil:
-			return trips, lost, context.Cause(ctx)
+			return trips, lost, err
 		case touchErr != nil:
 			err = touchErr
 			lost++
@@ -193,12 +201,20 @@ func (v *pingView) take(trips []time.Duration, lost int) {
 // rank returns the index of a percentile among n sorted values: of the smallest value that is not below percent of all.
 func rank(n, percent int) int { return (n*percent+99)/100 - 1 }
 
-func pingTable(views []pingView) string {
+func pingText(views []pingView, columnsOfTerminal int) string {
 	rows := make([][]string, 0, len(views))
+	var notes []string
 	for i := range views {
 		rows = append(rows, pingRow(&views[i]))
+		if why := views[i].Error; why != "" {
+			notes = append(notes, views[i].Endpoint+": "+why)
+		}
 	}
-	return columns([]string{"ENDPOINT", "NODE", "TOUCHES", "LOST", "MIN", "MEDIAN", "P99", "MAX", "ERROR"}, rows)
+	text := columns([]string{"ENDPOINT", "NODE", "TOUCHES", "LOST", "MIN", "MEDIAN", "P99", "MAX"}, rows)
+	if len(notes) > 0 {
+		text += "\n" + paragraphs(notes, columnsOfTerminal)
+	}
+	return text
 }
 
 func pingRow(v *pingView) []string {
@@ -214,5 +230,5 @@ func pingRow(v *pingView) []string {
 		}
 		row = append(row, text)
 	}
-	return append(row, words.OrDash(v.Error))
+	return row
 }

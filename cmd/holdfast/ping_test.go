@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -55,10 +57,75 @@ func TestPingTable(t *testing.T) {
 	if code != exitDone || stderr != "" {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
-	line := regexp.MustCompile(`(?m)^127\.0\.0\.1:\d+ +1 +2 +0( +[0-9.]+(µs|ms|s)){4} +-$`)
+	line := regexp.MustCompile(`(?m)^127\.0\.0\.1:\d+ +1 +2 +0( +[0-9.]+(µs|ms|s)){4}$`)
 	if !line.MatchString(stdout) {
 		t.Errorf("table:\n%s", stdout)
 	}
+}
+
+// Ctrl-C ends a measurement, and does not make it fail: as with ping of IP, the table shows what was measured.
+func TestPingIsInterrupted(t *testing.T) {
+	n, other := startNode(t), startNode(t)
+	begun := make(chan struct{})
+	go func() {
+		defer close(begun)
+		for t.Context().Err() == nil {
+			if measured(n) && measured(other) {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	code, stdout, stderr := interrupted(t, nil, begun, "ping", "--count", "1000000", "--interval", "1ms", "--endpoints",
+		n.address+","+other.address)
+	line := regexp.MustCompile(`(?m)^127\.0\.0\.1:\d+ +1 +[1-9]\d* +0( +[0-9.]+(µs|ms|s)){4}$`)
+	if code != exitDone || stderr != "" || len(line.FindAllString(stdout, -1)) != 2 {
+		t.Errorf("exit code %d, %s\n%s", code, stderr, stdout)
+	}
+	if got := n.calls(); got[len(got)-1] != "close" {
+		t.Errorf("the session is left open: %q", got[len(got)-1])
+	}
+}
+
+// Without a measurement the command has failed, and says why once.
+func TestPingIsInterruptedBeforeItMeasures(t *testing.T) {
+	begun := make(chan struct{})
+	var silent []string
+	var accepted sync.WaitGroup
+	for range 2 { // servers that say nothing
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent = append(silent, listener.Addr().String())
+		accepted.Go(func() {
+			if conn, err := listener.Accept(); err == nil {
+				t.Cleanup(func() { conn.Close() })
+			}
+		})
+		t.Cleanup(func() { listener.Close() })
+	}
+	go func() {
+		accepted.Wait()
+		close(begun)
+	}()
+	code, stdout, stderr := interrupted(t, nil, begun, "ping", "--call-timeout", "5m", "--endpoints",
+		strings.Join(silent, ","))
+	want := "holdfast: no touch was measured: " + errInterrupted.Error() + "\n"
+	if code != exitFailed || stdout != "" || stderr != want {
+		t.Errorf("exit code %d, %s%q", code, stdout, stderr)
+	}
+}
+
+// measured reports whether a node has served the touch that makes the connection, and one that counts.
+func measured(n *fakeNode) bool {
+	touches := 0
+	for _, call := range n.calls() {
+		if call == "touch" {
+			touches++
+		}
+	}
+	return touches > 2
 }
 
 func TestPingQuantiles(t *testing.T) {

@@ -41,7 +41,10 @@ type cli struct {
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &cli{stdin: stdin, out: &printer{stdout: stdout, stderr: stderr, terminal: isTerminal(stdout)}, target: &target{}}
+	c := &cli{
+		stdin: stdin, target: &target{},
+		out: &printer{stdout: stdout, stderr: stderr, terminal: isTerminal(stdout), columns: width(stdout)},
+	}
 	root := c.root() //nolint:contextcheck // the commands get ctx from ExecuteContextC
 	root.SetArgs(args)
 	root.SetIn(stdin)

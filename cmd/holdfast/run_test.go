@@ -173,12 +173,11 @@ func TestClusterStatus(t *testing.T) {
 	}
 	wide := len(n.address)
 	wantOutput(t, strings.Replace(stdout, n.address, strings.Repeat("x", wide), 1),
-		"ENDPOINT"+strings.Repeat(" ", wide-8)+
-			"  NODE  ROLE      MODE       TERM  LEADER  COMMIT  APPLIED  SESSIONS  STATE    ATTACHED  TREE      WATCHES"+
-			"  LEVEL  READY              VERSION\n"+
-			strings.Repeat("x", wide)+
-			"  1     follower  read-only  3     2       99      98       5/100     1.5K/2G  2         12000/3M  41     "+
-			"  1      no: no good round  v1")
+		"ENDPOINT"+strings.Repeat(" ", wide-8)+"  NODE  ROLE      MODE       LEADER  APPLIED  READY\n"+
+			strings.Repeat("x", wide)+"  1     follower  read-only  2       98       no\n\n"+
+			"NODE  TERM  COMMIT  SESSIONS  ATTACHED  STATE    TREE      WATCHES\n"+
+			"1     3     99      5/100     2         1.5K/2G  12000/3M  41\n\n"+
+			"version v1, feature level 1\nnode 1 is not ready: no good round")
 	closed := closedPort(t)
 	code, stdout, _ = execute(t, "", "cluster", "status", "--endpoints", n.address+","+closed, "-o", "json")
 	var views []statusView

@@ -88,6 +88,16 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // a descriptor is small
 }
 
+// width returns the number of columns of a stream that is a terminal, or else 0.
+func width(stream any) int {
+	file, ok := stream.(interface{ Fd() uintptr })
+	if !ok {
+		return 0
+	}
+	columns, _, _ := term.GetSize(int(file.Fd())) //nolint:gosec // a descriptor is small
+	return max(columns, 0)
+}
+
 // printData writes data as it is, or, for a terminal, with everything escaped that the terminal could obey.
 func (p *printer) printData(data []byte) error {
 	if !p.terminal {
