@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/hashicorp/go-hclog"
+
 	"holdfast/node/config"
 )
 
@@ -77,9 +79,22 @@ func share(cfg config.Config, o Options) (parts, error) {
 	}
 	p, err = p.within(limit, len(cfg.Peers)-1)
 	if err == nil && p.clients < cfg.Clients.MaxConnections {
-		o.Logger.Warn("too few file descriptors for max_connections: clients get the rest after Raft, the disk "+
-			"and HTTP",
+		_, asked := o.Origins["max_connections"]
+		o.Logger.Log(fewerClients(asked), "too few file descriptors for max_connections: clients get the rest after Raft, "+
+			"the disk and HTTP",
 			"max_connections", cfg.Clients.MaxConnections, "descriptors", limit, "clients", p.clients)
 	}
 	return p, err
+}
+
+// fewerClients is the level of the line that says that clients may have fewer connections than max_connections. It is a
+// warning where somebody asked for more than the process may have, and no news where the default is above the usual
+// limits of machines.
+//
+//nolint:revive // flag-parameter: it is what is judged
+func fewerClients(asked bool) hclog.Level {
+	if asked {
+		return hclog.Warn
+	}
+	return hclog.Info
 }

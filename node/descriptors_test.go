@@ -15,9 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"holdfast/node/config"
 	"holdfast/transport/dial"
 )
 
@@ -49,6 +51,28 @@ func TestPartsOfTheDescriptors(t *testing.T) {
 	if _, err := all.within(100, 2); err == nil ||
 		!strings.Contains(err.Error(), "may open 100 files, but needs at least 124") {
 		t.Errorf("100 descriptors: %v", err)
+	}
+}
+
+// A node that gives clients fewer connections than max_connections warns of that only where somebody asked for so many:
+// the default is above the usual limit of a machine, and each start would warn.
+func TestFewerClientsThanTheDefaultIsNoWarning(t *testing.T) {
+	limit, err := descriptorLimit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	cfg.Clients.MaxConnections = limit // more than the rest
+	for _, tt := range []struct {
+		origins map[string]string
+		level   string
+	}{{nil, "[INFO]"}, {map[string]string{"max_connections": "--max-connections"}, "[WARN]"}} {
+		var out strings.Builder
+		p, err := share(cfg, Options{Network: tcp{}, Logger: hclog.New(&hclog.LoggerOptions{Output: &out}), Origins: tt.origins})
+		if err != nil || p.clients >= limit || strings.Count(out.String(), "\n") != 1 ||
+			!strings.Contains(out.String(), tt.level) {
+			t.Errorf("from %v: %+v, %v\n%s", tt.origins, p, err, out.String())
+		}
 	}
 }
 
