@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 	bberrors "go.etcd.io/bbolt/errors"
 
+	"holdfast/node/boltfile"
 	"holdfast/node/watchdog"
 )
 
@@ -53,6 +54,9 @@ func openStores(d *dir, logger hclog.Logger, guard *guardedStore, disk diskOptio
 		return nil, err
 	}
 	bolt, err := openBolt(file)
+	if damaged, ok := errors.AsType[*boltfile.PageError](err); ok {
+		return nil, unusable(file, "is damaged", damaged)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the Raft log %s: %w: if the file is corrupt, %s", file, err, recovery)
 	}
@@ -132,10 +136,14 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// openBolt opens or makes a log file. It turns the panics of bbolt on a torn file into errors, and also the faults on a
-// file that was cut off, because the file is mapped. bbolt reads the whole tree to find its free pages.
+// openBolt opens or makes a log file. Its pages are checked first: bbolt reads the whole tree to find its free pages, and
+// panics at a damaged page in a goroutine of its own. openBolt turns its other panics on a torn file into errors, and
+// also the faults on a file that was cut off, because the file is mapped.
 func openBolt(file string) (store *raftboltdb.BoltStore, err error) {
 	defer asError(&err)()
+	if err := boltfile.Check(file); err != nil {
+		return nil, err
+	}
 	return raftboltdb.New(raftboltdb.Options{
 		Path: file,
 		BoltOptions: &bbolt.Options{
@@ -149,6 +157,9 @@ func openBolt(file string) (store *raftboltdb.BoltStore, err error) {
 // readBolt opens a file that exists, and does not change it.
 func readBolt(file string) (store *raftboltdb.BoltStore, err error) {
 	defer asError(&err)()
+	if err := boltfile.Check(file); err != nil {
+		return nil, err
+	}
 	return raftboltdb.New(
 		raftboltdb.Options{Path: file, BoltOptions: &bbolt.Options{Timeout: storeLockWait, ReadOnly: true}},
 	)
