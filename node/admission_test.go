@@ -43,7 +43,7 @@ func TestAnAbsurdTermAtAMeeting(t *testing.T) {
 func TestRaftLoggerLeavesOutTheMissingPeers(t *testing.T) {
 	var out strings.Builder
 	over := false
-	l := raftLogger{hclog.New(&hclog.LoggerOptions{Output: &out}), func() bool { return over }}
+	l := raftLogger{hclog.New(&hclog.LoggerOptions{Output: &out}), func() bool { return over }, nil}
 	l.Warn("no known peers, aborting election")
 	l.Warn("not part of stable configuration, aborting election", "why", "test")
 	if got := out.String(); strings.Contains(got, "no known peers") ||

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -42,13 +43,16 @@ type consensus struct {
 	proposer *fsm.Proposer
 	// release ends the goroutines that are held at a failed write.
 	release func()
+	// stopping is set before Raft stops.
+	stopping *atomic.Bool
 }
 
 // startRaft starts Raft over listener. The log of every founder begins with the same configuration; a node that has a
 // log already has it.
 func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	self, _ := n.cfg.Self()
-	logger := raftLogger{n.options.Logger.Named("raft"), n.failure.failed}
+	stopping := new(atomic.Bool)
+	logger := newRaftLogger(n.options.Logger.Named("raft"), n.failure, stopping)
 	guard := &guardedStore{failure: n.failure, dog: n.watchdog, timings: n.options.timings}
 	stores, err := openStores(n.dir, logger, guard, n.options.Disk)
 	if err != nil {
@@ -78,7 +82,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	bare := raftnet.NewTransport(layer, raftTimeout)
 	c := &consensus{
 		stores: stores, layer: layer, notice: newNotice(bare, n.roster), watch: newLeadership(),
-		release: n.failure.release,
+		release: n.failure.release, stopping: stopping,
 		transport: raftnet.NewChecked(bare, raftnet.Checks{
 			Term: n.admission.knownTerm, Command: fsm.CheckEntry, Logger: logger,
 		}),
@@ -173,6 +177,7 @@ func (c *consensus) settle(ctx context.Context, within time.Duration) {
 // not hang the stop.
 func (c *consensus) stop(ctx context.Context) error {
 	c.watch.forget(c.raft)
+	c.stopping.Store(true)
 	down := make(chan error, 1)
 	go func() {
 		ended := c.raft.Shutdown()
