@@ -52,6 +52,10 @@ func (b *Backup) Write(w io.Writer) error { return writeSnapshot(w, b.view) }
 // Contents returns what the backup holds, without the entries by their kinds.
 func (b *Backup) Contents() Contents { return b.view.contents() }
 
+// UsedUp returns the node numbers of which no ids are left, as of nodes that were removed: no node of a cluster that goes
+// on with the state can have one.
+func (b *Backup) UsedUp() []session.Node { return b.view.tables.usedUp.all() }
+
 // Contents describe a state.
 type Contents struct {
 	// Index is that of the newest entry, Term that of the newest command.
@@ -183,7 +187,8 @@ func (v *View) renew(r Renewal) error {
 	for _, node := range r.Nodes {
 		if t.usedUp.has(node) {
 			return fmt.Errorf("node %d: no ids of this number are left, as of a node that was removed from the former "+
-				"cluster: give the node a number that no node has had", node)
+				"cluster: take the node out of --peers, or give it a number that no node has had; numbers without ids: %v",
+				node, t.usedUp.all())
 		}
 	}
 	t.shown = t.space.freeze(v.index)

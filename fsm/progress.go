@@ -32,6 +32,16 @@ type numbers [4]uint64
 
 func (n *numbers) has(node session.Node) bool { return n[node/64]>>(node%64)&1 == 1 }
 
+// all returns the node numbers in n.
+func (n *numbers) all() (nodes []session.Node) {
+	for node := session.Node(1); node <= session.MaxNode; node++ {
+		if n.has(node) {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
 // sharedNumbers are numbers that are read without a lock.
 type sharedNumbers [4]atomic.Uint64
 

@@ -74,8 +74,11 @@ type reasons struct {
 	waits map[session.Node]string
 	// hopeless says for each node that knows it why no leader takes this one in.
 	hopeless map[session.Node]string
-	// former is the directory that another node knows for this one, 0 when no node knows any.
-	former raftnet.Directory
+	// former are the directories of the cluster's founders, which another node knows; nil when no node knows another
+	// directory for this one.
+	former directories
+	// fresh are the nodes that took no part when they were last met, on directories that are not the known ones.
+	fresh map[session.Node]bool
 	// foreign are the nodes that have taken part in another cluster of the same id: with other founders.
 	foreign map[session.Node]bool
 }
@@ -126,7 +129,8 @@ func newAdmission(self session.Node, mine raftnet.Directory, founders directorie
 		met:     directories{self: mine},
 		agreed:  map[session.Node]bool{},
 		reasons: reasons{
-			waits: map[session.Node]string{}, hopeless: map[session.Node]string{}, foreign: map[session.Node]bool{},
+			waits: map[session.Node]string{}, hopeless: map[session.Node]string{}, fresh: map[session.Node]bool{},
+			foreign: map[session.Node]bool{},
 		},
 		asked: map[session.Node]asking{},
 	}
@@ -197,6 +201,7 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	if err := json.Unmarshal(met.Answer, &m); err != nil || !a.knowsNode(from) {
 		return nil
 	}
+	named := a.names(from)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told = max(a.told, min(m.Term, raftnet.FarTerm))
@@ -204,6 +209,7 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 	if !a.stranger(from, &m) && m.Admitted {
 		a.believe(from, &m)
 	}
+	a.fresh[from] = !m.Admitted && met.Directory != named && met.Directory != a.founders[from]
 	if a.founders != nil || a.settling {
 		return nil
 	}
@@ -233,7 +239,7 @@ func (a *admission) learn(met raftnet.Met, view uint64) directories {
 				"taken it in", from, a.self,
 		)
 	case m.Admitted:
-		a.former = m.Names[a.self]
+		a.former = m.Names
 		a.waits[from] = fmt.Sprintf(
 			"node %d knows node %d on another data directory (%v): this node takes part again once the leader has "+
 				"taken it in anew", from, a.self, m.Names[a.self],
@@ -304,6 +310,37 @@ func (a *admission) asks(since time.Time) map[session.Node]asking {
 	return maps.Clone(a.asked)
 }
 
+// lost returns the nodes of a cluster whose data directories are new, if they are so many that those of the other nodes
+// are no majority; else nil. Called with mu held.
+func (a *admission) lost(cluster directories) (nodes []session.Node) {
+	for _, node := range slices.Sorted(maps.Keys(cluster)) {
+		if a.fresh[node] || node == a.self && a.founders == nil {
+			nodes = append(nodes, node)
+		}
+	}
+	if len(cluster)-len(nodes) > len(cluster)/2 {
+		return nil
+	}
+	return nodes
+}
+
+// left returns what to do on a node that takes part, and of whose cluster no majority is left on its data directories;
+// "" while there may be one.
+func (a *admission) left() string {
+	members := directories{}
+	for _, node := range append([]session.Node{a.self}, a.others...) {
+		if d := a.names(node); d != 0 {
+			members[node] = d
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if lost := a.lost(members); a.founders != nil && len(lost) > 0 {
+		return noMajority(lost)
+	}
+	return ""
+}
+
 // check returns nil when the node has been admitted, or a [waitsError].
 func (a *admission) check() error {
 	a.mu.Lock()
@@ -311,7 +348,7 @@ func (a *admission) check() error {
 	if a.founders != nil {
 		return nil
 	}
-	e := &waitsError{mine: a.mine, former: a.former}
+	e := &waitsError{mine: a.mine, former: a.former[a.self], lost: a.lost(a.former)}
 	for _, node := range slices.Sorted(maps.Keys(a.hopeless)) {
 		e.hopeless = a.hopeless[node] // one is enough
 	}

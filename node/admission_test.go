@@ -30,6 +30,54 @@ func TestWaitsErrorNamesTheNodes(t *testing.T) {
 	}
 }
 
+// When a majority of the data directories is lost, no leader can come: each node says so, names the nodes, and says how
+// to begin a new cluster. While a majority is left, no node says that.
+func TestALostMajorityIsNamed(t *testing.T) {
+	const says = "nodes 2, 3 are on new data directories, so that no majority is left on the former ones"
+	h := newHall(t, 3)
+	h.allMeet()
+	if got := h.nodes[1].left(); h.nodes[1].check() != nil || got != "" {
+		t.Fatalf("a cluster that was just founded: %v, %q", h.nodes[1].check(), got)
+	}
+	maps.Copy(h.config, h.identity)
+	h.empty(2)
+	h.allMeet()
+	if text := h.nodes[2].check().Error(); !strings.Contains(text, "the node comes back by itself, as a new one, while a "+
+		"majority") || strings.Contains(text, "node recover") || h.nodes[1].left() != "" {
+		t.Errorf("one directory is lost: %s, %q", text, h.nodes[1].left())
+	}
+	h.empty(3)
+	h.allMeet()
+	for node, text := range map[session.Node]string{
+		1: h.nodes[1].left(), 2: h.nodes[2].check().Error(), 3: h.nodes[3].check().Error(),
+	} {
+		if !strings.Contains(text, says) || !strings.Contains(text, "node recover") ||
+			strings.Contains(text, "comes back by itself") {
+			t.Errorf("node %d: %s", node, text)
+		}
+	}
+	h.identity[2] = h.config[2] // the former directory is put back
+	h.disk[2] = h.disk[1]
+	h.start(2)
+	h.allMeet()
+	if text := h.nodes[3].check().Error(); strings.Contains(text, "node recover") || h.nodes[1].left() != "" {
+		t.Errorf("a directory was put back: %s, %q", text, h.nodes[1].left())
+	}
+}
+
+// allMeet has each node meet each other one, and again with what it has learnt.
+func (h *hall) allMeet() {
+	for range 2 {
+		for a := range h.nodes {
+			for b := range h.nodes {
+				if a != b {
+					h.meets(a, b)
+				}
+			}
+		}
+	}
+}
+
 // A node that is met may tell an absurd term: what is made of it leaves terms to come.
 func TestAnAbsurdTermAtAMeeting(t *testing.T) {
 	a := newAdmission(1, 11, nil, []session.Node{2})

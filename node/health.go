@@ -55,13 +55,17 @@ func (h *health) check() error {
 	return nil
 }
 
-// explain adds the differences between members and peers to ErrNoLeader, because they may be the cause.
+// explain adds to ErrNoLeader what may be the cause: too many nodes on new data directories, or differences between
+// members and peers.
 func (h *health) explain(err error) error {
 	if !errors.Is(err, session.ErrNoLeader) {
 		return err
 	}
 	if h.removed() {
 		return errRemoved
+	}
+	if todo := h.admission.left(); todo != "" {
+		return fmt.Errorf("%w; %s", err, todo)
 	}
 	if found := h.roster.drift(); len(found) > 0 {
 		return fmt.Errorf("%w; %s", err, strings.Join(found, "; "))

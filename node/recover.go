@@ -21,6 +21,8 @@ type Survivor struct {
 	From backup.Header
 	// Members are the members of the newest configuration in the log.
 	Members []session.Node
+	// UsedUp are the numbers of removed nodes: no node of the new cluster can have one.
+	UsedUp []session.Node
 	// Last is the last entry of its log. Of several survivors the one whose last entry is of the highest term, and in that
 	// term the one with the highest index, has all that was acknowledged. The term of a vote says nothing: a node with an
 	// old log may have voted for one that is lost.
@@ -108,6 +110,7 @@ func (s *Survivor) read(path string, logger hclog.Logger) error {
 	if s.state, err = state.Backup(); err != nil {
 		return err
 	}
+	s.UsedUp = s.state.UsedUp()
 	s.describe(record, stored)
 	return nil
 }

@@ -6,7 +6,12 @@ import "fmt"
 // back, because the node has voted and stored entries since.
 const recovery = "while a majority of the other nodes runs and has a leader, empty the whole directory: the leader " +
 	"takes the node in as a new one, and it fetches a copy; never do this on so many nodes at once that no majority is " +
-	"left; an older copy of the directory is no way back"
+	"left; an older copy of the directory is no way back; when the directories of a majority are lost for good, " +
+	lostMajority
+
+// lostMajority says how to go on when no leader can ever take a node in.
+const lostMajority = "begin a new cluster with one that is left, with \"node recover\" (docs/operations.md, A lost " +
+	"majority)"
 
 // unusableError says which file keeps the node from using its data directory, why, and what to do.
 type unusableError struct {

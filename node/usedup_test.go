@@ -1,9 +1,14 @@
 package node
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
 )
@@ -32,6 +37,45 @@ func TestRestoreRefusesTheNumberOfARemovedNode(t *testing.T) {
 					t.Errorf("node %d: %v", node, err)
 				}
 			}
+		}
+	})
+}
+
+// After a member was removed, the directory of another one says which number no peer of a new cluster may have. With the
+// former peers but this one, and a new number in its place, the new cluster is made.
+func TestASurvivorNamesTheRemovedNodes(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		leads := c.leader(within)
+		claim := session.ClaimIDs{Node: 2, MS: session.MaxMS, Count: session.MaxClaim}
+		if _, err := leads.consensus.proposer.Propose(t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+		path := c.config(leads).DataDir
+		c.stop()
+		s, err := OpenSurvivor(path, "test", hclog.NewNullLogger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if !slices.Equal(s.UsedUp, []session.Node{2}) {
+			t.Errorf("removed: %v, want node 2", s.UsedUp)
+		}
+		f := unfounded(t, 3).founding(1)
+		for _, p := range f.Peers {
+			if _, founds := f.Directories[p.Node]; founds && p.Node == 2 {
+				t.Fatal("node 2 founds the cluster: the test needs another one")
+			}
+		}
+		if _, err = s.Found(f); err == nil || !strings.Contains(err.Error(), "node 2: no ids of this number are left") ||
+			!strings.Contains(err.Error(), "take the node out of --peers") ||
+			!strings.HasSuffix(err.Error(), "numbers without ids: [2]") {
+			t.Errorf("with the former peers: %v", err)
+		}
+		at := slices.IndexFunc(f.Peers, func(p config.Peer) bool { return p.Node == 2 })
+		f.Peers[at].Node = 4
+		if made, err := s.Found(f); err != nil || !strings.Contains(fmt.Sprint(made), "ready to start") {
+			t.Errorf("with node 4 in the place of node 2: %v, %v", made, err)
 		}
 	})
 }

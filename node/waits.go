@@ -34,6 +34,9 @@ type waitsError struct {
 	mine, former raftnet.Directory
 	// hopeless says why no leader takes the node in; empty: one may.
 	hopeless string
+	// lost are the nodes on new directories, this one among them, if they are so many that no majority is left on former
+	// ones.
+	lost []session.Node
 	// joins is the node's number if it founds no cluster, else 0.
 	joins session.Node
 }
@@ -50,9 +53,14 @@ func (e *waitsError) Error() string {
 	}
 	if e.former != 0 {
 		text = fmt.Sprintf("this node's data directory was emptied, lost or replaced: it is a new one (%v), and the "+
-			"cluster knows the node on %v; the node comes back by itself, as a new one, while a majority of the "+
-			"other nodes runs and has a leader; to go on with the former directory instead, stop the node and put that "+
-			"directory back, unless it is an older copy", e.mine, e.former)
+			"cluster knows the node on %v; ", e.mine, e.former)
+		if len(e.lost) > 0 {
+			text += noMajority(e.lost)
+		} else {
+			text += "the node comes back by itself, as a new one, while a majority of the other nodes runs and has a " +
+				"leader; to go on with the former directory instead, stop the node and put that directory back, unless it is " +
+				"an older copy"
+		}
 	}
 	if len(e.why) > 0 {
 		text += ": " + strings.Join(e.why, "; ")
@@ -62,16 +70,27 @@ func (e *waitsError) Error() string {
 
 // awaited names the nodes that this one waits for, as in "nodes 2, 3".
 func (e *waitsError) awaited() string {
+	if len(e.nodes) == 0 {
+		return "the leader"
+	}
+	return namedNodes(e.nodes)
+}
+
+// namedNodes names one or more nodes, as in "nodes 2, 3".
+func namedNodes(nodes []session.Node) string {
 	var names []string
-	for _, node := range e.nodes {
+	for _, node := range nodes {
 		names = append(names, strconv.Itoa(int(node)))
 	}
-	switch len(names) {
-	case 0:
-		return "the leader"
-	case 1:
+	if len(names) == 1 {
 		return "node " + names[0]
-	default:
-		return "nodes " + strings.Join(names, ", ")
 	}
+	return "nodes " + strings.Join(names, ", ")
+}
+
+// noMajority says what to do when so many nodes are on new directories that no majority is left on former ones.
+func noMajority(lost []session.Node) string {
+	return namedNodes(lost) + " are on new data directories, so that no majority is left on the former ones, and no leader " +
+		"can take a node in: stop them, and put their former directories back, unless those are older copies; when these " +
+		"are lost for good, " + lostMajority
 }

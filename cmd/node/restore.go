@@ -143,6 +143,10 @@ func recovers(cmd *cobra.Command, from string, n node.Founding, yes bool) (err e
 	}
 	h := left.From
 	say("%s is node %d of cluster %q, which had nodes %v.\n", from, h.Node, h.Cluster, left.Members)
+	if len(left.UsedUp) > 0 {
+		say("Nodes %v were removed from it: leave them out of --peers. A new node needs a number that no node has had.\n",
+			left.UsedUp)
+	}
 	say("Its log ends in term %d with index %d: %d sessions, %d entries of the tree.\n", left.Last.Term, left.Last.Index,
 		h.Sessions, h.Entries)
 	say("What only the other nodes had is gone for good, acknowledged or not. If another directory is left, look at it\n" +
