@@ -76,6 +76,39 @@ func TestJ4ALeaderThatKeepsItsVoteLeadsOn(t *testing.T) {
 	})
 }
 
+// Between the mark and the taking of a vote a voter may die: the leader looks again, and takes no vote that leaves no
+// quorum (J4). It takes the vote once the others are heard again.
+func TestJ4NoVoteIsTakenBesideADeadVoter(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		leads := c.leader(within)
+		c.agree(within)
+		marked, dead := c.others(leads)[0], c.others(leads)[1]
+		steps := func() bool {
+			m := newMembership(leads.roles.terms.members, leads.roles.terms.tracker.Load())
+			s, _ := find(leads.roster.servers(), marked.cfg.Node)
+			return m.towards(t.Context(), s, marked.cfg.Node, wishObserve) != nil
+		}
+		if !steps() {
+			t.Error("with a quorum of the others it takes no vote")
+		}
+		heal := c.cut(dead, leads, marked)
+		quorum := func() error {
+			return leads.roles.terms.members.quorum(leads.roles.terms.tracker.Load(), marked.cfg.Node, 0)
+		}
+		c.eventually("it is not heard", within, func() bool { return quorum() != nil })
+		if steps() {
+			t.Error("it takes the vote of one of two voters that are left")
+		}
+		heal()
+		c.eventually("it is heard again", within, func() bool { return quorum() == nil })
+		if !steps() {
+			t.Error("with a quorum again it takes no vote")
+		}
+	})
+}
+
 // An operator may undrain a node in the same moment in which another one drains it: the one who drains is told of the
 // drain that began, and nothing panics (Q1).
 func TestQ1DrainedAndUndrainedAtOnce(t *testing.T) {

@@ -72,3 +72,35 @@ func TestAVoteIsNotForAnAddress(t *testing.T) {
 		c.start(leads)
 	})
 }
+
+// A vote outlives its voter's process: in one term it goes to one candidate, whatever restarts between.
+func TestAVoteOutlivesARestart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		first := c.leader(within)
+		voter, second := c.others(first)[0], c.others(first)[1]
+		c.agree(within)
+		c.kill(first)
+		c.kill(second)
+		term := voter.consensus.raft.CurrentTerm() + 1
+		if granted, err := c.askForVote(first, voter, term); err != nil || !granted {
+			t.Fatalf("the first candidate: %t, %v", granted, err)
+		}
+		for range 2 {
+			if granted, err := c.askForVote(second, voter, term); err != nil || granted {
+				t.Errorf("the second candidate of term %d: %t, %v", term, granted, err)
+			}
+			if granted, err := c.askForVote(first, voter, term); err != nil || !granted {
+				t.Errorf("the first candidate asks again: %t, %v", granted, err)
+			}
+			if now := voter.consensus.raft.CurrentTerm(); now != term {
+				t.Fatalf("the voter is in term %d, want %d", now, term)
+			}
+			c.kill(voter)
+			c.start(voter)
+		}
+		c.start(first)
+		c.start(second)
+	})
+}

@@ -33,7 +33,9 @@ var kinds = map[string]string{
 	"sizes":                    "a message above what the next hop accepts; a count in bounds and bytes out of bounds",
 	"strangers":                "any bytes on any port; absurd terms and incarnations; a member's name without its key",
 	"the case nobody measured": "one client, many at once, an idle cluster: cost that no test looked at",
+	"syncs":                    "a log that answers before the disk has what it was told to write",
 	"time":                     "memory, files and names that are never given back",
+	"votes":                    "a vote that is kept in memory alone, and given again after a restart",
 }
 
 var numbered = regexp.MustCompile(`^(tree )?[A-Z][0-9]+$`)
