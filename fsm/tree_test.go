@@ -125,6 +125,18 @@ func TestW8(t *testing.T) {
 	same(t, restored(t, r.snapshot(t)), r.replica)
 }
 
+// TestW8TheLevelIsThatOfTheFounding: a later leader, of a release that knows more, raises nothing by leading (W8).
+func TestW8TheLevelIsThatOfTheFounding(t *testing.T) {
+	r := newReplica()
+	now := &step{tables: r.tables}
+	for _, level := range []uint32{1, 2} {
+		now.configure(session.Configure{Key: session.Key{1}, Level: level})
+		if got := r.tables.space.level; got != 1 {
+			t.Errorf("after a leader of level %d: level %d, want that of the founding, 1", level, got)
+		}
+	}
+}
+
 // TestW8ALevelThatThisProgramDoesNotKnow: a node stops at an entry with a higher level, and says what to do.
 func TestW8ALevelThatThisProgramDoesNotKnow(t *testing.T) {
 	r := newTree(t)

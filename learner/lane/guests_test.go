@@ -35,6 +35,32 @@ func TestARepeatIsAnswered(t *testing.T) {
 	w.want(l, c, "answer 2")
 }
 
+// TestARepeatWaitsForItsTurn: a repeat whose result is kept is answered behind the writes that came before it (G3).
+func TestARepeatWaitsForItsTurn(t *testing.T) {
+	w, _, _ := quietWorld(t, lane.DefaultLimits())
+	w.shared.Writes = noWrites{}
+	l := lane.New(w.shared, lane.DefaultLimits(), func() {})
+	c := l.Open(root, func() {})
+	l.Attach(c, 1, 1, 1)
+	apply := func(number uint64) {
+		w.index++
+		at := tree.StampAt(w.index, 1)
+		w.kept[1] = writer{attachment: 1, results: append(w.kept[1].results, result(at))}
+		w.hub.Applied(w.published(), nil, []lane.Wrote{{Session: 1, Attachment: 1, Number: number, At: at, Result: result(at)}})
+		l.Pass()
+	}
+	apply(1)
+	for key, number := range []uint64{2, 1} {
+		if err := l.Write(c, lane.Write{Key: uint64(key), Session: 1, Attachment: 1, Number: number}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.want(l, c, "nothing")
+	apply(2)
+	w.want(l, c, "answer 0")
+	w.want(l, c, "answer 1")
+}
+
 // TestGuestsDisturbNobody: connections that make single requests under an attachment take nothing from the one that
 // serves it, and all hear of a number that they have asked for.
 func TestGuestsDisturbNobody(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -221,6 +222,60 @@ func TestWaitingRequestsAreBounded(t *testing.T) {
 			t.Errorf("write of a session that is not attached: %v", err)
 		}
 	}
+}
+
+// TestARefusedRequestTakesNoRoom: the node's room for requests is what waits, whatever was refused (G8). Without, each
+// refusal takes some of the room for good, and the node refuses everybody in the end.
+func TestARefusedRequestTakesNoRoom(t *testing.T) {
+	w, _, _ := quietWorld(t, lane.DefaultLimits())
+	w.shared.Queued = lane.NewQueued(150)
+	l := lane.New(w.shared, lane.DefaultLimits(), func() {})
+	c := l.Open(root, func() {})
+	w.read(l, c, 1, tree.ReadOptions{Seen: tree.StampAt(5, 1)}) // 100 bytes
+	for range 3 {
+		other := l.Open(root, func() {})
+		w.read(l, other, 2, tree.ReadOptions{})
+		if got := w.next(l, other); !strings.Contains(got, "refused 2: ") || !strings.Contains(got, "node_queued_bytes") {
+			t.Errorf("a read beyond the node's room: %s", got)
+		}
+		if n := w.shared.Queued.Taken(); n != 100 {
+			t.Errorf("%d bytes count as waiting, want the 100 that wait", n)
+		}
+	}
+	l.Close(c)
+	if n := w.shared.Queued.Taken(); n != 0 {
+		t.Errorf("%d bytes count as waiting, and nothing waits", n)
+	}
+}
+
+// TestARefusedAdditionAddsNoWatch: watches that are added together are all there or none, and those that the connection
+// had before stay (V1).
+func TestARefusedAdditionAddsNoWatch(t *testing.T) {
+	limits := lane.DefaultLimits()
+	limits.Watches = 2
+	w, l, c := quietWorld(t, limits)
+	watches := func(key uint64, paths ...string) {
+		t.Helper()
+		var specs []tree.WatchSpec
+		for _, path := range paths {
+			specs = append(specs, tree.WatchSpec{Path: path, Kind: tree.WatchRecursive})
+		}
+		if err := l.AddWatches(c, lane.Addition{Key: key, Addition: tree.Addition{Watches: specs}}); err != nil {
+			t.Fatalf("add watches: %v", err)
+		}
+	}
+	watches(1, "/kept")
+	w.want(l, c, "answer 1")
+	watches(2, "/kept", "/one", "/two")
+	if got := w.next(l, c); !strings.HasPrefix(got, "refused 2: ") {
+		t.Fatalf("more watches than a connection may have: %q", got)
+	}
+	w.set("/one", nil)
+	l.Pass()
+	w.set("/kept", nil)
+	l.Pass()
+	w.want(l, c, "created /kept")
+	w.want(l, c, "nothing")
 }
 
 func isClosed(c <-chan struct{}) bool {
