@@ -109,6 +109,28 @@ func TestJ4NoVoteIsTakenBesideADeadVoter(t *testing.T) {
 	})
 }
 
+// A member that is to be removed, and does not answer once, is not dead: its clients may be there. It is dead when it was
+// silent at several looks in a row (J3).
+func TestJ3OneSilenceIsNoDeath(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		leads := c.leader(within)
+		c.agree(within)
+		gone := c.others(leads)[0]
+		node, tracker := gone.cfg.Node, leads.roles.terms.tracker.Load()
+		m := newMembership(leads.roles.terms.members, tracker)
+		c.kill(gone)
+		c.eventually("its stream ends", within, func() bool { return !tracker.Follows(node) })
+		looks := 1
+		for ; !m.left(t.Context(), node) && looks < 2*patience; looks++ {
+		}
+		if looks != patience {
+			t.Errorf("nobody has to be waited for after %d looks, want %d", looks, patience)
+		}
+	})
+}
+
 // An operator may undrain a node in the same moment in which another one drains it: the one who drains is told of the
 // drain that began, and nothing panics (Q1).
 func TestQ1DrainedAndUndrainedAtOnce(t *testing.T) {

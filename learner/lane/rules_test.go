@@ -13,6 +13,7 @@ import (
 
 	"holdfast/learner/lane"
 	"holdfast/session"
+	"holdfast/session/fair"
 	"holdfast/test/bubble"
 	"holdfast/tree"
 	"holdfast/tree/store"
@@ -228,7 +229,7 @@ func TestWaitingRequestsAreBounded(t *testing.T) {
 // refusal takes some of the room for good, and the node refuses everybody in the end.
 func TestARefusedRequestTakesNoRoom(t *testing.T) {
 	w, _, _ := quietWorld(t, lane.DefaultLimits())
-	w.shared.Queued = lane.NewQueued(150)
+	w.shared.Queued = fair.NewRoom[string](150)
 	l := lane.New(w.shared, lane.DefaultLimits(), func() {})
 	c := l.Open(root, func() {})
 	w.read(l, c, 1, tree.ReadOptions{Seen: tree.StampAt(5, 1)}) // 100 bytes
@@ -252,7 +253,7 @@ func TestARefusedRequestTakesNoRoom(t *testing.T) {
 // had before stay (V1).
 func TestARefusedAdditionAddsNoWatch(t *testing.T) {
 	limits := lane.DefaultLimits()
-	limits.Watches = 2
+	limits.Watches = 250 // bytes: room for two
 	w, l, c := quietWorld(t, limits)
 	watches := func(key uint64, paths ...string) {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/client"
 	"holdfast/client/recipes"
 	"holdfast/session"
 	"holdfast/test/whole"
@@ -240,6 +241,39 @@ func TestQueue(t *testing.T) {
 		slices.Sort(done)
 		if len(slices.Compact(done)) != items {
 			c.T.Errorf("done: %v", done)
+		}
+	})
+}
+
+// TestAClaimThatIsAnothers: a worker whose claim was removed hears of it, also if another worker has the item by then: the
+// entries of both claims have one name.
+func TestAClaimThatIsAnothers(t *testing.T) {
+	whole.Run(t, func(c *whole.Cluster) {
+		ctx := context.Background()
+		cl := c.Client("app")
+		defer cl.Close()
+		q := recipes.NewQueue(c.Session(cl, time.Minute), "/queue")
+		if err := q.Put(ctx, []byte("a")); err != nil {
+			c.T.Fatal(err)
+		}
+		claim, err := q.Take(ctx)
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		other := c.Session(cl, time.Minute).Tree()
+		claims, err := other.ListPage(ctx, "/queue/claims", client.Listing{})
+		if err != nil || len(claims.Children) != 1 {
+			c.T.Fatalf("claims: %+v, %v", claims, err)
+		}
+		path := tree.Join("/queue/claims", claims.Children[0].Name)
+		if _, err := other.Transact(ctx, tree.Transaction{Then: []tree.Op{
+			tree.Delete{Path: path, Version: tree.Any}, tree.Create{Path: path, Kind: tree.Ephemeral},
+		}}); err != nil {
+			c.T.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if err := claim.Err(); !errors.Is(err, recipes.ErrBroken) {
+			c.T.Errorf("the claim of an item that is another's: %v, want %v", err, recipes.ErrBroken)
 		}
 	})
 }
