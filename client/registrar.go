@@ -42,9 +42,13 @@ type RegistrarOptions struct {
 	// Session says which sessions to open. Its RequestID must be zero.
 	Session SessionOptions
 	// Register is called with each new session, also the first one. It makes everything that belongs to the session,
-	// and must be able to start from nothing. Its context ends with the session's promise, see [Session.Context], and
-	// with the context of [Registrar.Run]. When Register returns an error, it is called again after a back-off, while
-	// the session lives. An error that wraps [ErrStop] ends the registrar. Calls never overlap.
+	// and must be able to start from nothing. When it returns an error, it is called again after a back-off, while the
+	// session lives. An error that wraps [ErrStop] ends the registrar. Calls never overlap.
+	//
+	// Its context outlives the call: a service that Register starts may run in it. The context ends with the session,
+	// with the cause of [Session.Err]; with the context of [Registrar.Run]; and when Register returns an error. It lives
+	// on when the promise of the session has run out, as the registration does. Work that nobody else may do at the same
+	// time belongs in [Session.Context].
 	Register func(ctx context.Context, e Establishment) error
 	// MinBackoff and MaxBackoff bound back-offs as in [Config]: between calls of Register, between opens that a limit
 	// of the cluster refuses, and between sessions that expired before they were registered.
@@ -196,11 +200,22 @@ func (r *Registrar) close(ctx context.Context, s *Session) {
 	}
 }
 
-// call calls the application with a context that ends with the session's promise and with ctx.
+// call calls the application. The context that it gets ends with ctx, with the session, and when the call has failed.
 func (r *Registrar) call(ctx context.Context, e Establishment) error {
-	calling, cancel := context.WithCancelCause(e.Session.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	//nolint:contextcheck // the session's context lives no longer than its promise, and ends with ctx too
-	return r.opts.Register(calling, e)
+	//nolint:contextcheck // has the session's values, and ends with ctx too
+	registered, cancel := context.WithCancelCause(context.WithoutCancel(e.Session.Context()))
+	go func() {
+		select {
+		case <-e.Session.Done():
+			cancel(e.Session.Err())
+		case <-ctx.Done():
+			cancel(context.Cause(ctx))
+		case <-registered.Done():
+		}
+	}()
+	err := r.opts.Register(registered, e)
+	if err != nil {
+		cancel(err)
+	}
+	return err
 }

@@ -218,3 +218,58 @@ func TestNothingIsEstablishedSilently(t *testing.T) {
 		}
 	})
 }
+
+// TestContextOfARegistration: the context of Register outlives the call and lapses of the promise: until the session
+// ends, Run's context does, or the call has failed.
+func TestContextOfARegistration(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		failure := errors.New("no place to register")
+		var contexts []context.Context
+		r, err := NewRegistrar(cl, RegistrarOptions{
+			Session: SessionOptions{Timeout: 12 * time.Second},
+			Register: func(ctx context.Context, e Establishment) error {
+				if contexts = append(contexts, ctx); e.Former == 0 && e.Attempt == 1 {
+					return failure
+				}
+				return nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(contexts) != 2 {
+			t.Fatalf("Register was called %d times, want 2", len(contexts))
+		}
+		if err := context.Cause(contexts[0]); !errors.Is(err, failure) {
+			t.Errorf("after a call that failed its context: %v", err)
+		}
+		first := r.Session()
+		first.lapse()
+		synctest.Wait()
+		if err := contexts[1].Err(); err != nil {
+			t.Errorf("the session is registered, and the context of the call has ended: %v", context.Cause(contexts[1]))
+		}
+		c.expire(first.ID())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if err := context.Cause(contexts[1]); !errors.Is(err, session.ErrExpired) {
+			t.Errorf("after the end of the session: %v", err)
+		}
+		if len(contexts) != 3 || contexts[2].Err() != nil {
+			t.Fatalf("%d calls, and the last one's context: %v", len(contexts), contexts[len(contexts)-1].Err())
+		}
+		cancel()
+		<-ended
+		synctest.Wait()
+		if contexts[2].Err() == nil {
+			t.Error("Run has ended, and the context of the last call has not")
+		}
+	})
+}
