@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -85,6 +86,11 @@ type Leader struct {
 	Since time.Time
 }
 
+// same reports whether l and o say the same. The token is that of one entry.
+func (l *Leader) same(o *Leader) bool {
+	return l.Token == o.Token && l.Session == o.Session && bytes.Equal(l.Value, o.Value)
+}
+
 // Leader returns who leads, as far as the asked node knows. The error wraps [ErrNoLeader] if nobody does.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	if err := check(e.line.path); err != nil {
@@ -119,13 +125,14 @@ func (e *Election) look(ctx context.Context) (Leader, *client.OneShot, error) {
 }
 
 // Observe yields who leads: at once if there is somebody, and then each time that another one leads or the leader has
-// another value. A leadership that is short may be left out. It ends when ctx ends, or the loop that ranges over it
+// another value. It yields nothing twice in turn. A leadership that is short may be left out. It ends when ctx ends, or the loop that ranges over it
 // does; an error is yielded last. Candidates who come and go behind the leader wake no observer.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		err := check(e.line.path)
+		var last Leader
 		for more := true; more && err == nil; {
-			more, err = e.observed(ctx, yield)
+			more, err = e.observed(ctx, &last, yield)
 		}
 		if err != nil {
 			yield(Leader{}, failed("observe", e.line.path, err))
@@ -133,8 +140,9 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// observed yields who leads now, and waits until that may have changed. It returns false when yield has.
-func (e *Election) observed(ctx context.Context, yield func(Leader, error) bool) (more bool, err error) {
+// observed yields who leads now unless that was the last one, and waits until it may have changed. It returns false
+// when yield has.
+func (e *Election) observed(ctx context.Context, last *Leader, yield func(Leader, error) bool) (more bool, err error) {
 	leader, changed, err := e.look(ctx)
 	defer changed.Stop()
 	switch {
@@ -142,9 +150,11 @@ func (e *Election) observed(ctx context.Context, yield func(Leader, error) bool)
 		return true, e.anybody(ctx)
 	case err != nil:
 		return false, err
+	case leader.same(last): // its entry was written with the value that it had, or the client has moved
 	case !yield(leader, nil):
 		return false, nil
 	}
+	*last = leader
 	_, err = changed.Wait(ctx)
 	return true, err
 }

@@ -83,7 +83,9 @@ func (g *Grant) SafeUntil() time.Time {
 // Done returns a channel that is closed when the grant is over for good.
 func (g *Grant) Done() <-chan struct{} { return g.place.alive.Done() }
 
-// Err returns nil until the grant is over, then why: [ErrReleased], [ErrBroken], or the error of [client.Session.Err].
+// Err returns nil until the grant is over, then why: [ErrReleased], [ErrBroken], the error of [client.Session.Err], or
+// what ended the watch of the grant's own entry, such as a [tree.RefusedError] with [tree.NoPermission] when the access
+// list does not let the session read it any more. Nobody would hear of a removal then, so the grant is given up.
 func (g *Grant) Err() error { return context.Cause(g.place.alive) }
 
 // release ends the work under the grant, and then removes its entry. When ctx ends first, the removal goes on. The

@@ -174,8 +174,7 @@ func (m *Membership) Path() string { return m.place.entry() }
 // Done returns a channel that is closed when the membership is over.
 func (m *Membership) Done() <-chan struct{} { return m.place.alive.Done() }
 
-// Err returns nil until the membership is over, then why: [ErrReleased], [ErrBroken], or the error of
-// [client.Session.Err].
+// Err returns nil until the membership is over, then why: as [Grant.Err].
 func (m *Membership) Err() error { return context.Cause(m.place.alive) }
 
 // View is a list of a group's members in memory, which is kept up to date by a watch. Reading it costs no message. Safe

@@ -158,8 +158,8 @@ func (p *place) guard() {
 		p.end(p.session.Err())
 	case errors.Is(err, ErrBroken):
 		p.end(err)
-	case p.alive.Err() == nil:
-		p.leave(err) // nobody would hear of the removal
+	case p.alive.Err() == nil: // nobody would hear of the removal
+		p.leave(fmt.Errorf("watch the own entry %s: %w", p.entry(), err))
 	}
 }
 
@@ -295,21 +295,22 @@ func (p *place) reason(waiting context.Context, err error) error {
 }
 
 // before returns the nearest contender with the prefix that is before the place; "" if there is none. Among contenders
-// with its own prefix it sees the place too, in the same read, and returns [ErrBroken] if its entry is gone.
+// with its own prefix it sees the place too, in the same read, and returns [ErrBroken] if its entry is gone. An entry of
+// its name with another stamp is another's: numbers begin anew when somebody has removed the entry above (D4).
 func (p *place) before(ctx context.Context, prefix string) (string, error) {
 	digits := p.name[len(p.name)-sequenceDigits:]
 	behind := client.Listing{After: prefix + digits, Backward: true, PageSize: 1}
 	own := prefix+digits == p.name
 	if own {
-		behind.After, behind.PageSize = p.name+"-", 2
+		behind.After, behind.PageSize, behind.WithStat = p.name+"-", 2, true
 	}
 	for one, err := range p.in.List(ctx, p.path, behind) { // reads a second page past entries of strangers alone
 		switch {
 		case err != nil:
 			return "", err
-		case own && one.Name == p.name:
+		case own && one.Name == p.name && one.Stat.Created == p.token:
 			own = false
-		case own && !strings.HasPrefix(one.Name, p.name):
+		case own && (one.Name == p.name || !strings.HasPrefix(one.Name, p.name)):
 			return "", ErrBroken
 		case standsAs(one.Name, prefix):
 			return one.Name, nil

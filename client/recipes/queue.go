@@ -141,7 +141,7 @@ func (q *Queue) look(ctx, waiting context.Context, p *place) (*claimed, error) {
 	}
 	defer items.Stop()
 	if free != nil {
-		return q.claim(ctx, p, free)
+		return q.claim(ctx, waiting, p, free.Name)
 	}
 	return nil, either(waiting, items, claims)
 }
@@ -184,7 +184,7 @@ func (q *Queue) find(ctx context.Context, name string, wanted func(*tree.Child) 
 // watch.
 func (q *Queue) search(ctx context.Context, path string, wanted func(*tree.Child) bool, changed *client.OneShot,
 ) (*tree.Child, error) {
-	l, with := client.Listing{PageSize: itemsPage, WithStat: true}, []client.ReadOption{client.WithWatch(changed)}
+	l, with := client.Listing{PageSize: itemsPage}, []client.ReadOption{client.WithWatch(changed)}
 	for {
 		page, err := q.line.in.ListPage(ctx, path, l, with...)
 		if err != nil {
@@ -203,35 +203,39 @@ func (q *Queue) search(ctx context.Context, path string, wanted func(*tree.Child
 }
 
 // claim gives up the place in the line for a claim of an item, in one transaction. It returns nil if somebody has the
-// item by now, or has removed it.
-func (q *Queue) claim(ctx context.Context, p *place, free *tree.Child) (*claimed, error) {
-	c := &claimed{Claim: Claim{item: tree.Join(q.below(itemsName).path, free.Name), created: free.Stat.Created}}
-	var err error
-	c.place, err = handed(ctx, func(ctx context.Context) (*place, error) { return q.exchange(ctx, p, c) })
+// item by now, or has changed or removed it. The item is read before: after the claim it may be gone at any moment.
+func (q *Queue) claim(ctx, waiting context.Context, p *place, free string) (*claimed, error) {
+	c := &claimed{Claim: Claim{item: tree.Join(q.below(itemsName).path, free)}}
+	e, err := q.line.in.Get(waiting, c.item)
+	if errors.Is(err, &tree.RefusedError{Code: tree.NoNode}) {
+		return nil, nil //nolint:nilnil // nothing is claimed
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Data, c.created = e.Data, e.Stat.Created
+	c.place, err = handed(ctx, func(ctx context.Context) (*place, error) { return q.exchange(ctx, p, c, e.Stat.Version) })
 	if errors.Is(err, errNotFree) {
 		return nil, nil //nolint:nilnil // nothing is claimed
 	}
 	if err != nil {
 		return nil, err
 	}
-	e, err := q.line.in.Get(ctx, c.item)
-	if err != nil {
-		c.place.leave(err)
-		return nil, err
-	}
-	c.Data = e.Data
 	return c, nil
 }
 
 // errNotFree: somebody else was faster.
 var errNotFree = errors.New("item is not free")
 
-// exchange writes the claim.
-func (q *Queue) exchange(ctx context.Context, p *place, c *claimed) (*place, error) {
+// exchange writes the claim of an item that still has a version.
+func (q *Queue) exchange(ctx context.Context, p *place, c *claimed, version int64) (*place, error) {
+	unchanged := tree.Condition{
+		Path: c.item, Property: tree.DataVersion, Is: tree.Equal, Value: uint64(version), //nolint:gosec // not negative
+	}
 	claims := q.below(claimsName)
 	path := tree.Join(claims.path, tree.Name(c.item))
 	done, err := q.line.in.Transact(ctx, tree.Transaction{
-		If: []tree.Condition{p.standing(), c.there()},
+		If: []tree.Condition{p.standing(), c.there(), unchanged},
 		Then: []tree.Op{
 			tree.Create{
 				Path: path, Kind: tree.Ephemeral, Data: []byte(q.line.o.holder), Linger: q.line.o.linger, ACL: q.line.o.acl,
