@@ -47,8 +47,10 @@ func New(cfg Config) (*Client, error) {
 		Trace:   func(ctx context.Context) *session.Trace { return placeOf(ctx, &cfg) },
 		Attempt: cfg.ConnectTimeout, Hedge: cfg.HedgeDelay,
 		ReadOnly: cfg.ReadOnly, Jitter: c.jitter,
-		Demand:    func() uint64 { return c.seen.demand() }, // a pool gives its connections another seen
-		Heard:     func(index uint64) { c.seen.note(index) },
+		Demand: func() uint64 { return c.seen.demand() }, // a pool gives its connections another seen
+		Heard: func(state session.NodeState) {
+			c.seen.note(told{cluster: state.Cluster, index: state.Index})
+		},
 		Connected: c.occupancy.at,
 	}, cfg.Endpoints)
 	return c, nil

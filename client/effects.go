@@ -12,8 +12,10 @@ import (
 // next turn is due; zero for never.
 func (l *loop) turn(ctx context.Context, happened ...core.Input) (wakeAt time.Time) {
 	now, suspensions := l.clock.look()
-	known := l.shared.seen
-	at := core.Moment{Now: now, Suspensions: suspensions, Seen: known.demand(), Stamp: known.stamp()}
+	known := l.shared.seen.now()
+	at := core.Moment{
+		Now: now, Suspensions: suspensions, Cluster: known.cluster, Seen: known.index, Stamp: known.stamp,
+	}
 	e := l.core.Turn(at, happened...)
 	wakeAt = e.WakeAt
 	if missed := l.bring(ctx, e, suspensions); len(missed) > 0 {
@@ -25,13 +27,22 @@ func (l *loop) turn(ctx context.Context, happened ...core.Input) (wakeAt time.Ti
 // bring carries out the effects of a turn, which was taken under a number of suspensions. It returns what sessions
 // returns.
 func (l *loop) bring(ctx context.Context, e *core.Effects, suspensions uint64) (missed []*core.Session) {
-	l.shared.seen.note(e.Seen) // first: an application that hears of the turn may read at once
-	l.shared.seen.noteStamp(e.Stamp)
+	l.saw(e) // first: an application that hears of the turn may read at once
 	missed = l.sessions(e, suspensions)
 	l.tellTree(e)
 	l.connections(ctx, e)
 	l.tellClient(e)
 	return missed
+}
+
+// saw tells those who share it what nodes have told. A turn in which the core has not come to another cluster says
+// nothing against what others were told since by nodes of one.
+func (l *loop) saw(e *core.Effects) {
+	now := told{cluster: e.Cluster, index: e.Seen, stamp: e.Stamp}
+	if now.cluster != l.cluster || now.cluster == l.shared.seen.now().cluster {
+		l.cluster = now.cluster
+		l.shared.seen.note(now)
+	}
 }
 
 // sessions updates the application's sessions. It returns the sessions whose timer ended the context before the promise

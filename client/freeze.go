@@ -27,8 +27,9 @@ type Freezing struct {
 // do not become longer. why is shown by every node. After an error the cluster may be frozen; a repeat is safe. Safe for
 // concurrent use.
 func (c *Client) Freeze(ctx context.Context, d time.Duration, why string) error {
-	err := c.operate(ctx, func(ctx context.Context, admin holdfastv1.AdminServiceClient) (stated, error) {
-		return admin.FreezeExpiry(ctx, &holdfastv1.FreezeExpiryRequest{For: durationpb.New(d), Why: why})
+	err := c.operate(ctx, func(ctx context.Context, admin holdfastv1.AdminServiceClient) error {
+		_, err := admin.FreezeExpiry(ctx, &holdfastv1.FreezeExpiryRequest{For: durationpb.New(d), Why: why})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("freeze the cluster: %w", err)
@@ -39,8 +40,9 @@ func (c *Client) Freeze(ctx context.Context, d time.Duration, why string) error 
 // Thaw ends a freeze. Each session then has its full timeout. Thawing a cluster that is not frozen changes nothing.
 // Errors are those of [Client.Freeze]. Safe for concurrent use.
 func (c *Client) Thaw(ctx context.Context) error {
-	err := c.operate(ctx, func(ctx context.Context, admin holdfastv1.AdminServiceClient) (stated, error) {
-		return admin.ThawExpiry(ctx, &holdfastv1.ThawExpiryRequest{})
+	err := c.operate(ctx, func(ctx context.Context, admin holdfastv1.AdminServiceClient) error {
+		_, err := admin.ThawExpiry(ctx, &holdfastv1.ThawExpiryRequest{})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("thaw the cluster: %w", err)
@@ -53,8 +55,9 @@ func (c *Client) Thaw(ctx context.Context) error {
 // no longer promise. The error is [session.ErrExpired] when the session has ended, [session.ErrLimit] when too many are
 // extended, or one of [Client.Freeze]. Safe for concurrent use.
 func (c *Client) Extend(ctx context.Context, id session.ID, d time.Duration) error {
-	err := c.operate(ctx, func(ctx context.Context, admin holdfastv1.AdminServiceClient) (stated, error) {
-		return admin.ExtendSession(ctx, &holdfastv1.ExtendSessionRequest{SessionId: uint64(id), For: durationpb.New(d)})
+	err := c.operate(ctx, func(ctx context.Context, admin holdfastv1.AdminServiceClient) error {
+		_, err := admin.ExtendSession(ctx, &holdfastv1.ExtendSessionRequest{SessionId: uint64(id), For: durationpb.New(d)})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("extend session %s: %w", id, err)
@@ -62,19 +65,12 @@ func (c *Client) Extend(ctx context.Context, id session.ID, d time.Duration) err
 	return nil
 }
 
-// stated is an answer with the state of the node that gave it.
-type stated interface{ GetState() *holdfastv1.NodeState }
-
 // operate has any node do what an operator asks for.
 func (c *Client) operate(ctx context.Context,
-	do func(ctx context.Context, admin holdfastv1.AdminServiceClient) (stated, error),
+	do func(ctx context.Context, admin holdfastv1.AdminServiceClient) error,
 ) error {
 	return c.nodes.Any(ctx, func(ctx context.Context, cc *grpc.ClientConn) error {
-		answer, err := do(ctx, holdfastv1.NewAdminServiceClient(cc))
-		if err == nil {
-			c.seen.note(answer.GetState().GetIndex())
-		}
-		return err
+		return do(ctx, holdfastv1.NewAdminServiceClient(cc))
 	})
 }
 

@@ -110,6 +110,5 @@ func killThrough(ctx context.Context, c *Client, through func(context.Context, u
 			killed[i].Err = wire.FromDetail(p.GetError(), "")
 		}
 	}
-	c.seen.note(answer.GetState().GetIndex())
 	return killed, nil
 }

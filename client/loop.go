@@ -29,6 +29,8 @@ type loop struct {
 	core    *core.Core
 	streams map[*core.Conn]*stream.Stream
 	sending sending
+	// cluster is the identity of the cluster that the core was told of last.
+	cluster uint64
 }
 
 // shared is the state that the loop shares with its client, and with the pool of its client.

@@ -9,7 +9,8 @@ import (
 
 // Mirror keeps a copy of an entry and all below it in memory, and keeps it up to date with a recursive watch. Its reads
 // cost no message. They show a state that existed for each entry, and never go back: but the mirror lags behind the
-// cluster, and of two entries one may be newer than the other. See [Mirror.Wait]. Safe for concurrent use.
+// cluster, and of two entries one may be newer than the other. See [Mirror.Wait]. When the cluster is begun anew or
+// restored, the mirror reads everything anew, and its stamp may go back. Safe for concurrent use.
 type Mirror struct{ copied *mirrored }
 
 // Mirror returns a mirror of path, once it has all that is there. The entry need not exist. Call [Mirror.Close] at the

@@ -189,7 +189,8 @@ func (m *mirrored) remove(path string) {
 	}
 }
 
-// fill reads everything anew. What changes meanwhile is heard afterwards.
+// fill reads everything anew. What changes meanwhile is heard afterwards. The stamp rises, unless the cluster is another
+// one: the client forgets then what it has seen.
 func (m *mirrored) fill(ctx context.Context) error {
 	fresh := &mirrored{root: m.root, entries: make(map[string]Entry), names: make(map[string]map[string]bool)}
 	first, err := m.tree.Sync(ctx) // what it includes is in every read from here on
@@ -204,7 +205,7 @@ func (m *mirrored) fill(ctx context.Context) error {
 	if err != nil && !absent(err) {
 		return err
 	}
-	m.set(func() { m.entries, m.names, m.shown = fresh.entries, fresh.names, max(m.shown, first) })
+	m.set(func() { m.entries, m.names, m.shown = fresh.entries, fresh.names, first })
 	return nil
 }
 

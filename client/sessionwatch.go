@@ -1,7 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -19,8 +21,9 @@ import (
 // WatchSessions yields which global sessions are opened, moved and ended, in the order of their stamps, until ctx ends
 // or the loop that ranges over it does (V8). What is unread when ctx ends is left out. It begins with an event that has
 // a stamp alone: every change above it is told. The watch survives lost nodes: no event is left out, or an event with
-// Lost says so, and none comes twice. It leaves a node that hears of no leader, unless [Config].ReadOnly allows it.
-// An error is yielded last; it wraps the cause of ctx when that has ended, and the last obstacle if the watch has not
+// Lost says so, and none comes twice. When the cluster is begun anew or restored, an event with Lost and the Reason
+// [session.ErrClusterChanged] says so, and stamps begin anew. The watch leaves a node that hears of no leader, unless
+// [Config].ReadOnly allows it. An error is yielded last; it wraps the cause of ctx when that has ended, and the last obstacle if the watch has not
 // been in place then. Safe for concurrent use.
 func (c *Client) WatchSessions(ctx context.Context) iter.Seq2[session.Event, error] {
 	return func(yield func(session.Event, error) bool) {
@@ -46,6 +49,10 @@ type sessionWatch struct {
 	client *Client
 	yield  func(session.Event, error) bool
 	heard  sessionsHeard
+	// cluster is the identity of the cluster that was heard, 0 until a node has told one.
+	cluster uint64
+	// anew: the application is to be told that this is another cluster than before.
+	anew bool
 	// placed says that a node tells what happens.
 	placed bool
 	// learning is the goroutine that learns of the members, which learns says is there.
@@ -54,8 +61,18 @@ type sessionWatch struct {
 }
 
 // hear yields what one node tells, until yield returns false, which is no error, or the stream ends. attempt bounds
-// the wait for the first message alone.
+// the wait for the first message alone. A node of another cluster than before was asked for what has happened since a
+// stamp that means nothing to it, and is asked again.
 func (w *sessionWatch) hear(ctx, attempt context.Context, cc *grpc.ClientConn) error {
+	err := w.hearOnce(ctx, attempt, cc)
+	if errors.Is(err, session.ErrClusterChanged) {
+		err = w.hearOnce(ctx, attempt, cc)
+	}
+	return err
+}
+
+// hearOnce is hear, until the node tells that it is of another cluster than before.
+func (w *sessionWatch) hearOnce(ctx, attempt context.Context, cc *grpc.ClientConn) error {
 	c := w.client
 	streaming, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -74,7 +91,14 @@ func (w *sessionWatch) hear(ctx, attempt context.Context, cc *grpc.ClientConn) e
 		m, err := stream.Recv()
 		if err != nil {
 			w.placed = w.placed && ctx.Err() != nil
+			if w.isAnother(wire.StateOf(err)) {
+				return session.ErrClusterChanged
+			}
 			return err
+		}
+		state := wire.StateFrom(m.GetState())
+		if w.isAnother(state) {
+			return session.ErrClusterChanged
 		}
 		tooLate()
 		w.placed = true
@@ -86,11 +110,30 @@ func (w *sessionWatch) hear(ctx, attempt context.Context, cc *grpc.ClientConn) e
 		if err != nil {
 			return err
 		}
-		c.seen.noteStamp(e.Stamp)
-		if w.heard.take(e) && !w.yield(e, nil) {
+		c.seen.note(told{cluster: state.Cluster, stamp: e.Stamp})
+		if !w.heard.take(e) {
+			continue
+		}
+		if w.anew {
+			e.Lost, e.Reason, w.anew = true, session.ErrClusterChanged, false
+		}
+		if !w.yield(e, nil) {
 			return nil
 		}
 	}
+}
+
+// isAnother takes the state of a node, and reports whether what was heard before is of another cluster. It is forgotten
+// then.
+func (w *sessionWatch) isAnother(now session.NodeState) bool {
+	another := now.Cluster != 0 && w.cluster != 0 && now.Cluster != w.cluster
+	if another {
+		w.client.seen.note(told{cluster: now.Cluster, index: now.Index})
+		w.anew = w.anew || w.heard != sessionsHeard{}
+		w.heard = sessionsHeard{}
+	}
+	w.cluster = cmp.Or(now.Cluster, w.cluster)
+	return another
 }
 
 // learn has the client know the members of the cluster as long as the watch lasts: the first time before anything is

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -54,15 +55,19 @@ func (w *subscription) heard(h core.Heard) {
 	case h.Err != nil:
 		w.err = h.Err
 	case len(w.unread) >= WatchBuffer:
-		newest, kept := w.unread[len(w.unread)-1].Stamp, w.unread[:0]
+		lost := WatchEvent{Event: tree.Event{Stamp: w.unread[len(w.unread)-1].Stamp}, Lost: true}
+		for _, e := range w.unread {
+			lost.Reason = cmp.Or(e.Reason, lost.Reason)
+		}
+		kept := w.unread[:0]
 		if w.unread[0].Started { // comes first, however late the reader comes to it
 			kept = w.unread[:1]
 		}
-		w.unread = append(kept, WatchEvent{Event: tree.Event{Stamp: newest}, Lost: true})
+		w.unread = append(kept, lost)
 		fallthrough
 	default:
 		h.Event.Path = w.tree.relative(h.Event.Path)
-		w.unread = append(w.unread, WatchEvent{Event: h.Event, Started: h.Started, Lost: h.Lost})
+		w.unread = append(w.unread, WatchEvent{Event: h.Event, Started: h.Started, Lost: h.Lost, Reason: h.Reason})
 		w.started = w.started || h.Started
 	}
 	if w.more != nil {

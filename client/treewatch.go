@@ -19,8 +19,10 @@ type WatchEvent struct {
 	// Started says that the watch is in place: it hears of every change above Stamp. It comes first, and once.
 	Started bool
 	// Lost says that events up to Stamp may be missing: read again what matters. Later ones will be told. It comes when
-	// the client was away for too long (V4), and when the reader is too slow (V6).
-	Lost bool
+	// the client was away for too long (V4), when the reader is too slow (V6), and with the Reason
+	// [session.ErrClusterChanged] when the cluster is another one: stamps and data from before mean nothing any more.
+	Lost   bool
+	Reason error
 }
 
 // Watch yields what happens at path, until ctx ends or the loop that ranges over it does. What is unread when ctx ends
@@ -64,7 +66,8 @@ type OneShot struct{ w *subscription }
 func NewOneShot() *OneShot { return &OneShot{w: newSubscription()} }
 
 // Wait returns the event. The watch survives lost connections and moves. The error wraps the cause of ctx when that has
-// ended: Wait may be called again. It is [ErrNotSet] if no read has set the watch.
+// ended: Wait may be called again. It is [ErrNotSet] if no read has set the watch, and [session.ErrClusterChanged] when
+// the cluster is another one: nobody can tell what has happened to the entry.
 func (w *OneShot) Wait(ctx context.Context) (tree.Event, error) { return w.w.wait(ctx) }
 
 // Stop ends the watch, which hears nothing any more.

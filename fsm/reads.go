@@ -63,6 +63,15 @@ func (s *State) key() (key session.Key, ok bool) {
 	return key, key != session.Key{}
 }
 
+// Cluster returns the identity of the cluster, 0 until its founding was applied.
+func (s *State) Cluster() uint64 {
+	key, ok := s.key()
+	if !ok {
+		return 0
+	}
+	return key.Cluster()
+}
+
 // Sessions returns the number of sessions.
 func (s *State) Sessions() (n int) {
 	s.read(func(t *tables) { n = t.sessions.size() })

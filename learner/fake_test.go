@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ type fakeView struct {
 	term  uint64
 	// digests are the known digests by index.
 	digests map[uint64][16]byte
+	// cluster is the identity of the cluster.
+	cluster atomic.Uint64
 	// onAttachment runs before Attachment answers.
 	onAttachment func()
 	// onSession runs once, before Session answers.
@@ -127,6 +130,8 @@ func (v *fakeView) ShownIndex() uint64 {
 	defer v.mu.Unlock()
 	return max(v.shown, v.applied)
 }
+
+func (v *fakeView) Cluster() uint64 { return v.cluster.Load() }
 
 func (v *fakeView) Term() uint64 {
 	v.mu.Lock()

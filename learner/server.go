@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -115,6 +116,8 @@ type Server struct {
 	confirmations *confirmations
 	// tree serves the tree.
 	tree *namespace.Service
+	// cluster is the identity of the cluster once the view has told it.
+	cluster atomic.Uint64
 }
 
 // NewServer returns a server of the state behind view. Its process vouches for its clients from now on (E1).
@@ -263,13 +266,23 @@ func (s *Server) Connect(events session.Events) (session.Connection, error) {
 	return c, nil
 }
 
-// State returns what the node can do now, and the index of what it has shown until now (N4). It takes no lock and
-// allocates nothing, and Config.Admitted must not either.
+// State returns what the node can do now, and the index of what it has shown until now (N4). Once the cluster has begun
+// it takes no lock and allocates nothing, and Config.Admitted must not either.
 func (s *Server) State() session.NodeState {
 	return session.NodeState{
 		Node: s.cfg.Node, Mode: s.standing.mode(s.clock.now()), Index: s.view.ShownIndex(),
-		Draining: s.standing.drain.on(),
+		Draining: s.standing.drain.on(), Cluster: s.clusterID(),
 	}
+}
+
+// clusterID returns the identity of the cluster, 0 until the node knows it.
+func (s *Server) clusterID() uint64 {
+	id := s.cluster.Load()
+	if id == 0 {
+		id = s.view.Cluster()
+		s.cluster.Store(id)
+	}
+	return id
 }
 
 // AllocateIDs claims a block of ids of this node through the leader, and returns the first (O3). After

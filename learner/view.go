@@ -19,6 +19,8 @@ type Sessions interface {
 	// Deaths calls yield for the certificates before a number, the newest first, until it returns false, and returns the
 	// number of the oldest that is kept.
 	Deaths(before uint64, yield func(number uint64, c *session.Certificate) bool) (oldest uint64)
+	// Cluster is the identity of the cluster, 0 until the cluster key is known. It never changes then.
+	Cluster() uint64
 	// Credential is false until the cluster key is known.
 	Credential(id session.ID) (session.Credential, bool)
 	// Ascend calls yield for the sessions after an id, in order, until it returns false, on a frozen copy.

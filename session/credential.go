@@ -40,6 +40,13 @@ func (k *Key) Credential(id ID) Credential {
 	return Credential(sum[:16])
 }
 
+// Cluster returns the identity of the cluster that has the key, which tells nothing of the key: another one, never 0,
+// for each founding and each restore.
+func (k *Key) Cluster() uint64 {
+	sum := sha256.Sum256(append([]byte("holdfast cluster "), k[:]...))
+	return max(binary.BigEndian.Uint64(sum[:]), 1)
+}
+
 // Verify reports whether c is the credential of id, in constant time.
 func (k *Key) Verify(id ID, c Credential) bool {
 	want := k.Credential(id)

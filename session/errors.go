@@ -41,6 +41,10 @@ var (
 	ErrInvalid = errors.New("invalid argument")
 	// ErrWrongCluster: the peer belongs to another cluster, or is no member of this cluster.
 	ErrWrongCluster = errors.New("peer is not of this cluster")
+	// ErrClusterChanged: what a client was told before is of another cluster. Why events of its watches may be missing,
+	// and why its one-shot watches have ended.
+	ErrClusterChanged = errors.New("the nodes are of another cluster than before: it was begun anew or restored, or an " +
+		"address is another cluster's now")
 	// ErrLocalSession: the session is local, and may not be upgraded to write (U4).
 	ErrLocalSession = errors.New("session is local, and this cluster does not upgrade local sessions")
 	// ErrTLS: the two sides of a connection do not agree on TLS, or one does not accept the other's certificate. See

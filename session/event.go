@@ -11,8 +11,10 @@ type Event struct {
 	Opened, Moved *Session
 	// Ended is the certificate of a session that has ended.
 	Ended *Certificate
-	// Lost says that events up to Stamp may be missing.
-	Lost bool
+	// Lost says that events up to Stamp may be missing. Reason is [ErrClusterChanged] if the stamps before it are another
+	// cluster's; nil if the watch was away for too long.
+	Lost   bool
+	Reason error
 }
 
 // Watching asks to be told of sessions.

@@ -35,4 +35,7 @@ type NodeState struct {
 	Index uint64
 	// Draining says that the node is being drained: it takes no opens and no resumes of global sessions.
 	Draining bool
+	// Cluster is the identity of the cluster, see [Key.Cluster]; 0 until the node knows it. Indexes and stamps count in
+	// one cluster alone.
+	Cluster uint64
 }

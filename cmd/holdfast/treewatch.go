@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -25,7 +26,8 @@ to the entry and all below it, until Ctrl-C. The entry need not exist.
 Each line has the time at which the command heard of the event, the stamp of the change, and what
 has happened to which path. The line "watching" comes first: every change after its stamp is
 told. The watch goes on when its node is lost. "LOST" says that events up to a stamp may be
-missing: read again what matters. With -o json each line is an object.`,
+missing: read again what matters. It names the reason when the cluster is another one, begun anew
+or restored. With -o json each line is an object.`,
 		Example: `  holdfast watch /app/members
   holdfast watch --recursive /app -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,6 +50,8 @@ type watchedView struct {
 	Event string    `json:"event"`
 	// Path is absent for what is about the watch itself.
 	Path string `json:"path,omitempty"`
+	// Why says why events may be missing, unless the watch was away for too long.
+	Why string `json:"why,omitempty"`
 }
 
 func (c *treeCommands) watchPath(ctx context.Context, path string, kind tree.WatchKind) error {
@@ -89,8 +93,8 @@ func follow[E any](ctx context.Context, t *target,
 func printWatched(out *printer, e client.WatchEvent) error {
 	v := viewWatched(e)
 	text := fmt.Sprintf("%s  %-12s %s", words.Moment(v.Time), v.Stamp, v.Event)
-	if v.Path != "" {
-		text = fmt.Sprintf("%s  %-12s %-16s %s", words.Moment(v.Time), v.Stamp, v.Event, escaped(v.Path))
+	if about := cmp.Or(escaped(v.Path), v.Why); about != "" {
+		text = fmt.Sprintf("%s  %-12s %-16s %s", words.Moment(v.Time), v.Stamp, v.Event, about)
 	}
 	return out.printLine(v, text)
 }
@@ -101,9 +105,17 @@ func viewWatched(e client.WatchEvent) watchedView {
 	case e.Started:
 		v.Event, v.Path = "watching", ""
 	case e.Lost:
-		v.Event, v.Path = "LOST", ""
+		v.Event, v.Path, v.Why = "LOST", "", whyLost(e.Reason)
 	}
 	return v
+}
+
+// whyLost returns the reason of a LOST in words, empty for none.
+func whyLost(reason error) string {
+	if reason == nil {
+		return ""
+	}
+	return reason.Error()
 }
 
 // toldView is an event of a session, in JSON.
@@ -113,6 +125,7 @@ type toldView struct {
 	Event       string           `json:"event"`
 	Session     *sessionView     `json:"session,omitempty"`
 	Certificate *certificateView `json:"certificate,omitempty"`
+	Why         string           `json:"why,omitempty"`
 }
 
 func (c *cli) sessionWatch() *cobra.Command {
@@ -163,7 +176,8 @@ func printTold(out *printer, e session.Event) error {
 			}
 		}
 	case e.Lost:
-		v.Event = "LOST"
+		v.Event, v.Why = "LOST", whyLost(e.Reason)
+		about = v.Why
 	}
 	text := fmt.Sprintf("%s  %-12s %-8s  %s", words.Moment(v.Time), v.Stamp, v.Event, about)
 	return out.printLine(v, strings.TrimRight(text, " "))

@@ -22,16 +22,7 @@ import (
 func (p *Port) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	next grpc.UnaryHandler,
 ) (answer any, err error) {
-	defer func() {
-		applied := wire.FromApplied(err)
-		if err = p.answer(info.FullMethod, err); err != nil && p.state != nil && wire.TellsState(info.FullMethod) {
-			state := p.state()
-			if applied {
-				state.Mode = holdfastv1.Mode_MODE_READ_ONLY
-			}
-			err = wire.WithState(err, state)
-		}
-	}()
+	defer func() { err = p.refusal(info.FullMethod, err) }()
 	defer p.Recovered(info.FullMethod, &err)
 	c, bytes := callOf(ctx), proto.Size(messageOf(req))
 	c.speaks()
@@ -52,6 +43,19 @@ func (p *Port) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return nil, err
 	}
 	return Reply{Message: messageOf(answer), account: c.conn.Account}, nil
+}
+
+// refusal maps the error of a handler, and adds the node's state where refusals carry it.
+func (p *Port) refusal(method string, err error) error {
+	applied := wire.FromApplied(err)
+	if err = p.answer(method, err); err == nil || p.state == nil || !wire.TellsState(method) {
+		return err
+	}
+	state := p.state()
+	if applied {
+		state.Mode = holdfastv1.Mode_MODE_READ_ONLY
+	}
+	return wire.WithState(err, state)
 }
 
 // traced returns the context of a call that is in a trace, by W3C's traceparent in its metadata.
@@ -77,7 +81,7 @@ func (p *Port) inspect(m proto.Message, bytes int) error {
 // stream maps the errors of streams and recovers. It ends the streams of gRPC's own services, such as a health watch,
 // when the port stops.
 func (p *Port) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
-	defer func() { err = p.answer(info.FullMethod, err) }()
+	defer func() { err = p.refusal(info.FullMethod, err) }()
 	defer p.Recovered(info.FullMethod, &err)
 	c := callOf(s.Context())
 	if err = c.err(); err != nil {

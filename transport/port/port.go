@@ -80,7 +80,7 @@ type Config struct {
 	MaxIdle time.Duration
 	// Guard, when set, decides about each call once the port has room for it. Its interceptors return domain errors.
 	Guard Guard
-	// State is the node's state, which refusals of unary calls carry; nil: none does.
+	// State is the node's state, which refusals of calls and streams carry; nil: none does.
 	State func() *holdfastv1.NodeState
 }
 

@@ -112,6 +112,7 @@ func AppendState(b []byte, s session.NodeState) []byte {
 	if s.Draining {
 		b = fields.Varint(b, 10, 1)
 	}
+	b = fields.Fixed64(b, 11, s.Cluster)
 	return fields.End(b, start)
 }
 

@@ -13,7 +13,7 @@ import (
 func StateProto(s session.NodeState) *holdfastv1.NodeState {
 	return &holdfastv1.NodeState{
 		Node: uint32(s.Node), Mode: ModeProto(s.Mode), Index: s.Index, MaxBatch: session.MaxBatch,
-		Draining: s.Draining,
+		Draining: s.Draining, Cluster: s.Cluster,
 	}
 }
 
@@ -25,6 +25,7 @@ func StateFrom(p *holdfastv1.NodeState) session.NodeState {
 	}
 	return session.NodeState{
 		Node: n, Mode: ModeFrom(p.GetMode()), Index: p.GetIndex(), Draining: p.GetDraining(),
+		Cluster: p.GetCluster(),
 	}
 }
 

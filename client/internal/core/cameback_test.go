@@ -24,6 +24,9 @@ type wayBack struct {
 	seq   uint64     // of the question for watches that waits for its answer
 	since tree.Stamp // in that question
 	heard []string
+	// cluster is the node's, and reason that of the newest LOST.
+	cluster uint64
+	reason  error
 	// removed are the watches that the node is asked to remove.
 	removed []tree.WatchSpec
 }
@@ -31,7 +34,7 @@ type wayBack struct {
 // newWayBack returns a client whose watch is in place.
 func newWayBack(t *testing.T) *wayBack {
 	t.Helper()
-	w := &wayBack{t: t, at: Moment{Now: time.Now()}}
+	w := &wayBack{t: t, at: Moment{Now: time.Now()}, cluster: 1}
 	w.core = New(Config{
 		Instance: 77, Servers: []string{"n1:1"}, ConnectTimeout: 2 * time.Second, HedgeDelay: 250 * time.Millisecond,
 		Jitter: route.NewJitter(rand.NewPCG(1, 2), testMinBackoff, 2*time.Second),
@@ -45,13 +48,13 @@ func newWayBack(t *testing.T) *wayBack {
 
 func (w *wayBack) turn(in ...Input) {
 	e := w.core.Turn(w.at, in...)
-	w.at.Seen, w.at.Stamp = e.Seen, e.Stamp
+	w.at.Seen, w.at.Stamp, w.at.Cluster = e.Seen, e.Stamp, e.Cluster
 	for _, h := range e.Heard {
 		switch {
 		case h.Started:
 			w.heard = append(w.heard, fmt.Sprintf("started %v", h.Event.Stamp))
 		case h.Lost:
-			w.heard = append(w.heard, fmt.Sprintf("lost %v", h.Event.Stamp))
+			w.heard, w.reason = append(w.heard, fmt.Sprintf("lost %v", h.Event.Stamp)), h.Reason
 		default:
 			w.heard = append(w.heard, fmt.Sprintf("%v %s", h.Event.Stamp, h.Event.Path))
 		}
@@ -88,7 +91,9 @@ func (w *wayBack) connects(since tree.Stamp) {
 }
 
 func (w *wayBack) says(m *holdfastv1.ServerMessage) {
-	m.State = wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 5})
+	m.State = wire.StateProto(session.NodeState{
+		Node: 1, Mode: session.ModeReadWrite, Index: 5, Cluster: w.cluster,
+	})
 	w.turn(Received{w.conn, m})
 }
 
@@ -192,5 +197,47 @@ func TestARemovalLeavesTheWatchOfAReadInFlight(t *testing.T) {
 		if removed := len(w.removed) > 0; removed != (reading != spec.Path) {
 			t.Errorf("while %q is read, the client removes %v", reading, w.removed)
 		}
+	}
+}
+
+// The cluster is begun anew while a client watches. Its watch asks for nothing since a stamp of the former cluster,
+// and hears that events are lost once it is in place, whatever the stamps are; then it hears of everything.
+func TestAWatchOfAnotherClusterBeginsAnew(t *testing.T) {
+	for _, anew := range []tree.Stamp{tree.StampAt(2, 1), tree.StampAt(900, 1)} {
+		t.Run(fmt.Sprint("at ", anew), func(t *testing.T) {
+			w := newWayBack(t)
+			w.event(tree.StampAt(40, 1), tree.EntryCreated, "/s/a")
+			w.want("40.1 /s/a")
+			w.cluster = 2
+			w.breaks(0)
+			w.want()
+			w.added(anew)
+			w.want(fmt.Sprintf("lost %v", anew))
+			if !errors.Is(w.reason, session.ErrClusterChanged) {
+				t.Errorf("events are lost because of %v", w.reason)
+			}
+			next := anew + 1
+			w.event(next, tree.EntryCreated, "/s/b")
+			w.want(fmt.Sprintf("%v /s/b", next))
+			if w.at.Cluster != 2 || w.at.Stamp != next || w.at.Seen != 5 {
+				t.Errorf("the client has seen index %d and stamp %v of cluster %d", w.at.Seen, w.at.Stamp, w.at.Cluster)
+			}
+		})
+	}
+}
+
+// A server of another cluster that is only tried changes nothing of what the client was told.
+func TestACandidateOfAnotherClusterChangesNothing(t *testing.T) {
+	l, c, _ := staged(t)
+	l.clusterIs(&session.NodeState{Node: 1, Cluster: 1})
+	l.look(Moment{Seen: 7, Cluster: 1})
+	l.next = &Conn{Target: route.Target{Server: "other:1"}, window: c.window}
+	l.heardOf(l.next, wire.StateProto(session.NodeState{Node: 1, Mode: session.ModeReadWrite, Index: 90, Cluster: 2}))
+	if l.cluster != 1 || l.effects.Seen != 7 {
+		t.Errorf("index %d of cluster %d was seen, want 7 of 1", l.effects.Seen, l.cluster)
+	}
+	l.look(Moment{Seen: 95, Cluster: 2})
+	if l.cluster != 1 || l.effects.Seen != 7 {
+		t.Errorf("index %d of cluster %d was seen, want 7 of 1: others have come to another cluster", l.effects.Seen, l.cluster)
 	}
 }

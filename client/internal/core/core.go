@@ -59,8 +59,8 @@ func (c *Core) Position() Position { return c.told }
 
 // look takes the time. After a suspension all promises are dropped and the sessions touched at once (S5).
 func (c *Core) look(at Moment) {
-	c.now, c.effects.Seen = at.Now, max(c.effects.Seen, at.Seen)
-	c.effects.Stamp = max(c.effects.Stamp, at.Stamp)
+	c.now = at.Now
+	c.seenElsewhere(at)
 	if at.Suspensions == c.suspensions {
 		return
 	}
@@ -158,8 +158,10 @@ type Moment struct {
 	Now time.Time
 	// Suspensions counts those of the machine that were noticed.
 	Suspensions uint64
-	// Seen is the highest index that any node has told, also to others who share it (N4).
+	// Seen is the highest index that any node of Cluster has told, also to others who share it (N4).
 	Seen uint64
+	// Cluster is the identity of the cluster that Seen and Stamp are of, 0 until it is known.
+	Cluster uint64
 	// Stamp is the highest stamp of the tree, as Seen.
 	Stamp tree.Stamp
 }

@@ -11,8 +11,10 @@ import (
 // Effects are what a turn brings about. The caller does what the fields say in their order, and the elements of each in
 // theirs, before the next turn, which reuses them.
 type Effects struct {
-	// Seen is the highest index that a node has told (N4). A read that follows from anything below demands it.
+	// Seen is the highest index that a node of Cluster has told (N4). A read that follows from anything below demands it.
 	Seen uint64
+	// Cluster is the identity of the cluster that Seen and Stamp are of, 0 until it is known.
+	Cluster uint64
 	SessionEffects
 	TreeEffects
 	// Actions are on connections.

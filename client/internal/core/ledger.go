@@ -50,6 +50,9 @@ type ledger struct {
 	attempts uint64
 	// forest is what there is to do with the tree; nil before its first use.
 	forest *forest
+	// cluster is the identity of the cluster that the seen index and stamp and the watches are of; 0 until a node has told
+	// one. See clusterIs.
+	cluster uint64
 	// distrusted is an index that every node was behind. Resumes demand no index until a higher one is seen. See
 	// endLagRound.
 	distrusted uint64

@@ -59,6 +59,7 @@ func (k *links) adopt() {
 	former := k.cur
 	k.cur, k.next, k.adopted = k.next, nil, k.now
 	k.cur.deadline, k.cur.probe = time.Time{}, probe{}
+	k.clusterIs(&k.cur.state)
 	k.router.Moving = false
 	k.router.Last, k.router.NotBefore = k.cur.Server, nil
 	k.router.Avoid(k.cur.Server, time.Time{})

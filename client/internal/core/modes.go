@@ -74,7 +74,12 @@ func (k *links) modeIs(c *Conn, mode session.Mode) {
 // heardOf takes the state that a node tells with a message, before the message itself.
 func (k *links) heardOf(c *Conn, p *holdfastv1.NodeState) {
 	state := wire.StateFrom(p)
-	k.effects.Seen = max(k.effects.Seen, state.Index)
+	if c == k.cur {
+		k.clusterIs(&state)
+	}
+	if !k.isAnother(state.Cluster) {
+		k.effects.Seen = max(k.effects.Seen, state.Index)
+	}
 	c.batch = int(min(p.GetMaxBatch(), maxResumes))
 	mode := state.Mode
 	state.Mode = c.state.Mode
@@ -89,6 +94,7 @@ func (k *links) heardOf(c *Conn, p *holdfastv1.NodeState) {
 func (k *links) stayReadOnly(err error) {
 	c := k.next
 	k.cur, k.next, c.probe = c, nil, probe{}
+	k.clusterIs(&c.state)
 	k.effects.Adopted = c.Server
 	k.learnSoon()
 	c.deadline, c.failing = time.Time{}, err
@@ -161,10 +167,11 @@ func (k *links) without(h *Session, c *Conn) trigger {
 }
 
 // stays reports whether the client stays at c, whose node refused with err because it is read-only. It leaves no
-// present connection for such a node, and does not stay at a node that lags: that has nothing the client may be shown.
+// present connection for such a node, and does not stay at a node that lags, or is of another cluster than the sessions:
+// that has nothing the client may be shown.
 func (k *links) stays(c *Conn, err error) bool {
 	return c == k.next && k.cur == nil && k.readOnly(c) && errors.Is(err, session.ErrReadOnly) &&
-		c.state.Index >= k.effects.Seen
+		c.state.Index >= k.effects.Seen && !k.isAnother(c.state.Cluster)
 }
 
 // parks reports whether a request that the node of c refused with err waits until there is a leader.

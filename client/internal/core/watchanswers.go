@@ -6,6 +6,7 @@ import (
 	"holdfast/client/internal/route"
 	"holdfast/client/internal/window"
 	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
 	"holdfast/transport/wire"
 	"holdfast/tree"
 )
@@ -83,6 +84,10 @@ func (a *watching) watchesAdded(c *Conn, b *watchBody, m *holdfastv1.WatchesAdde
 			continue
 		}
 		e.placed = true
+		if e.anew {
+			e.anew = false
+			a.hearAnew(e, stamp)
+		}
 		if e.owed {
 			e.replay, e.came = e.missed(), stamp
 		}
@@ -94,6 +99,14 @@ func (a *watching) watchesAdded(c *Conn, b *watchBody, m *holdfastv1.WatchesAdde
 	}
 	if b.owed && !slices.ContainsFunc(w.queue, (*watched).isOwed) {
 		a.comeBack()
+	}
+}
+
+// hearAnew tells lasting watches of a former cluster that they are in place in the present one.
+func (a *watching) hearAnew(e *watched, stamp tree.Stamp) {
+	for _, s := range e.subs {
+		s.from = stamp
+		a.hear(s, Heard{Event: tree.Event{Stamp: stamp}, Lost: true, Reason: session.ErrClusterChanged})
 	}
 }
 

@@ -60,6 +60,8 @@ type watched struct {
 	replay []tree.Event
 	came   tree.Stamp
 	lostAt tree.Stamp
+	// anew: the subs are to be told that events are lost, because the cluster is another one.
+	anew bool
 	// last is why a node did not watch, while none does.
 	last error
 }
@@ -68,8 +70,10 @@ type watched struct {
 type Heard struct {
 	Watch *Watch
 	Event tree.Event
-	// Started, Lost: the mark, with the stamp of Event alone.
+	// Started, Lost: the mark, with the stamp of Event alone. Reason is why events are lost, nil if the watch was away for
+	// too long.
 	Started, Lost bool
+	Reason        error
 	// Err is why the watch has ended.
 	Err error
 }

@@ -50,9 +50,9 @@ type Config struct {
 	ReadOnly bool
 	// Jitter draws the waits between rounds.
 	Jitter *route.Jitter
-	// Demand returns the index that a read which begins now must show, and Heard takes each index that a node told (N4).
+	// Demand returns the index that a read which begins now must show, and Heard takes each state that a node told (N4).
 	Demand func() uint64
-	Heard  func(index uint64)
+	Heard  func(session.NodeState)
 	// Connected returns the server of the connection that keeps the sessions, empty for none. Reads that any node may
 	// answer go there first.
 	Connected func() string
@@ -256,7 +256,7 @@ func (n *Nodes) take(address string) (*conn, error) {
 		cc, err := dial.Client(address, dial.Options{
 			Dial: dials, Principal: n.cfg.Principal, Credentials: n.cfg.Credentials,
 			Token: n.cfg.Token, PlainToken: n.cfg.PlainToken,
-			Heard: func(state session.NodeState) { n.cfg.Heard(state.Index) },
+			Heard: n.cfg.Heard,
 		})
 		if err != nil {
 			return nil, err

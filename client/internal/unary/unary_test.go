@@ -27,7 +27,7 @@ func newNodes(t *testing.T) *Nodes {
 	n := New(Config{
 		Attempt: time.Second, Hedge: 100 * time.Millisecond, ReadOnly: true,
 		Jitter: route.NewJitter(rand.NewPCG(1, 2), time.Millisecond, time.Second),
-		Demand: func() uint64 { return 10 }, Heard: func(uint64) {}, Connected: func() string { return "" },
+		Demand: func() uint64 { return 10 }, Heard: func(session.NodeState) {}, Connected: func() string { return "" },
 	}, []string{"a:1", "b:1", "c:1"})
 	t.Cleanup(n.Close)
 	return n

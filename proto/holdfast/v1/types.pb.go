@@ -663,7 +663,11 @@ type NodeState struct {
 	// The largest number of requests in a Batch, and of sessions in ResumeSessions.
 	MaxBatch uint32 `protobuf:"varint,4,opt,name=max_batch,json=maxBatch,proto3" json:"max_batch,omitempty"`
 	// The node is being drained: resume global sessions elsewhere, and open new ones elsewhere.
-	Draining      bool `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`
+	Draining bool `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Which cluster the node is of: drawn when the cluster began, and again when it was restored from a backup. Indexes,
+	// stamps and watches of one cluster mean nothing to another: a client keeps them with this number, and forgets them
+	// when it changes. 0 until the node knows.
+	Cluster       uint64 `protobuf:"fixed64,11,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -733,6 +737,13 @@ func (x *NodeState) GetDraining() bool {
 	return false
 }
 
+func (x *NodeState) GetCluster() uint64 {
+	if x != nil {
+		return x.Cluster
+	}
+	return 0
+}
+
 var File_holdfast_v1_types_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_types_proto_rawDesc = "" +
@@ -790,14 +801,15 @@ const file_holdfast_v1_types_proto_rawDesc = "" +
 	"\x03why\x18\x15 \x01(\tR\x03why\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x95\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x01\n" +
 	"\tNodeState\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12%\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x11.holdfast.v1.ModeR\x04mode\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x1b\n" +
 	"\tmax_batch\x18\x04 \x01(\rR\bmaxBatch\x12\x1a\n" +
 	"\bdraining\x18\n" +
-	" \x01(\bR\bdraining*U\n" +
+	" \x01(\bR\bdraining\x12\x18\n" +
+	"\acluster\x18\v \x01(\x06R\acluster*U\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCAUSE_CLOSED\x10\x01\x12\x11\n" +
