@@ -87,15 +87,16 @@ type DeathFilter struct {
 	Owner Node
 	// Labels are labels that the session had. An empty value matches any value of the key.
 	Labels Labels
-	// Since bounds EndedAt; zero is no bound.
-	Since time.Time
+	// Since and Until bound EndedAt, which is before Until; zero is no bound.
+	Since, Until time.Time
 	// Local asks for the local sessions of the node; otherwise global ones are listed.
 	Local bool
 }
 
 // Match reports whether c passes f.
 func (f *DeathFilter) Match(c *Certificate) bool {
-	if f.Cause != 0 && f.Cause != c.Cause || f.Owner != 0 && f.Owner != c.Owner || c.EndedAt.Before(f.Since) {
+	if f.Cause != 0 && f.Cause != c.Cause || f.Owner != 0 && f.Owner != c.Owner || c.EndedAt.Before(f.Since) ||
+		!f.Until.IsZero() && !c.EndedAt.Before(f.Until) {
 		return false
 	}
 	return f.Labels.within(c.Story.Labels)

@@ -204,14 +204,16 @@ func TestSessionWhyInventsNothing(t *testing.T) {
 
 func TestSessionDeaths(t *testing.T) {
 	o := startOperated(t)
-	code, stdout, stderr := execute(t, "", "session", "deaths", "--since", "1h", "--cause", "killed", "--label", "service")
+	code, stdout, stderr := execute(t, "", "session", "deaths", "--since", "1h", "--until", "30m", "--cause", "killed",
+		"--label", "service")
 	each(t, stdout, "expired", "killed", endedID.String(), "service=web", `\x1b`)
 	if code != exitDone || !strings.Contains(stderr, "no longer kept") || strings.Contains(stdout, "\x1b[31m") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 	o.mu.Lock()
 	if f := o.filter; f.GetCause() != holdfastv1.Cause_CAUSE_KILLED || len(f.GetLabels()) != 1 ||
-		time.Since(f.GetSince().AsTime()).Round(time.Minute) != time.Hour {
+		time.Since(f.GetSince().AsTime()).Round(time.Minute) != time.Hour ||
+		time.Since(f.GetUntil().AsTime()).Round(time.Minute) != 30*time.Minute {
 		t.Errorf("the filter is %v", f)
 	}
 	o.mu.Unlock()
@@ -219,7 +221,7 @@ func TestSessionDeaths(t *testing.T) {
 	if strings.Count(stdout, `"id"`) != 1 {
 		t.Errorf("limited to 1: %s", stdout)
 	}
-	for _, wrong := range [][]string{{"--cause", "x"}, {"--owner", "255"}, {"--since", "-1s"}} {
+	for _, wrong := range [][]string{{"--cause", "x"}, {"--owner", "255"}, {"--since", "-1s"}, {"--since", "1h", "--until", "1h"}} {
 		if code, _, _ := execute(t, "", append([]string{"session", "deaths"}, wrong...)...); code != exitUsage {
 			t.Errorf("%v: exit code %d", wrong, code)
 		}

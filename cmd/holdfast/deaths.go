@@ -14,7 +14,7 @@ import (
 )
 
 func (c *cli) sessionDeaths() *cobra.Command {
-	var since time.Duration
+	var since, until time.Duration
 	var owner uint8
 	var labels []string
 	var cause string
@@ -26,6 +26,7 @@ func (c *cli) sessionDeaths() *cobra.Command {
 certificates, and each node the newest 10,000 of its local sessions. A line on the standard error
 says so when older ends would match. The times are those of the leaders that decided.`,
 		Example: `  holdfast session deaths --since 1h
+  holdfast session deaths --since 3h --until 2h
   holdfast session deaths --since 24h --cause killed --label service=web`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := selectedLabels(labels)
@@ -40,8 +41,15 @@ says so when older ends would match. The times are those of the leaders that dec
 				return usage("--label: %w", err)
 			}
 			o.Owner, o.PageSize = session.Node(owner), session.MaxPage
+			if since > 0 && until >= since {
+				return usage("--until %v: want less than --since %v, because both count back from now", until, since)
+			}
+			now := time.Now()
 			if since > 0 {
-				o.Since = time.Now().Add(-since)
+				o.Since = now.Add(-since)
+			}
+			if until > 0 {
+				o.Until = now.Add(-until)
 			}
 			all, err := c.deaths(cmd.Context(), o, most)
 			if err != nil {
@@ -52,6 +60,7 @@ says so when older ends would match. The times are those of the leaders that dec
 	}
 	flags := cmd.Flags()
 	flags.Var(arg.NotNegative(&since, 0), "since", "how far back; 0 for all that is kept")
+	flags.Var(arg.NotNegative(&until, 0), "until", "leave out the ends of this time up to now; 0 for none")
 	flags.Var(arg.Whole(&owner, 0, 0, uint8(session.MaxNode)), "owner",
 		fmt.Sprintf("number of the node that served the session, 1 to %d; 0 for any", session.MaxNode))
 	flags.StringArrayVar(&labels, "label", nil, "label KEY=VALUE, or KEY for any value; may be repeated")

@@ -156,14 +156,18 @@ func DeathFilterFrom(p *holdfastv1.DeathFilter) (session.DeathFilter, error) {
 	default:
 		return f, &session.FieldError{Field: "scope", Limit: "SCOPE_GLOBAL, SCOPE_LOCAL or unspecified"}
 	}
-	f.Since, err = timeFrom("since", p.GetSince())
+	if f.Since, err = timeFrom("since", p.GetSince()); err != nil {
+		return f, err
+	}
+	f.Until, err = timeFrom("until", p.GetUntil())
 	return f, err
 }
 
 // DeathFilterProto returns f in protocol buffers.
 func DeathFilterProto(f *session.DeathFilter) *holdfastv1.DeathFilter {
 	p := &holdfastv1.DeathFilter{
-		Cause: causeProto(f.Cause), Owner: uint32(f.Owner), Since: timeProto(f.Since), Labels: labelMap(f.Labels),
+		Cause: causeProto(f.Cause), Owner: uint32(f.Owner), Since: timeProto(f.Since), Until: timeProto(f.Until),
+		Labels: labelMap(f.Labels),
 	}
 	if f.Local {
 		p.Scope = holdfastv1.Scope_SCOPE_LOCAL

@@ -377,6 +377,8 @@ type DeathFilter struct {
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Only ends at or after this moment, by the clocks of the leaders that decided them.
 	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// Only ends before this moment, by the same clocks.
+	Until *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=until,proto3" json:"until,omitempty"`
 	// SCOPE_LOCAL lists the ends of local sessions that the asked node remembers, at most 10,000. Otherwise the ends of
 	// global sessions are listed, at most 100,000.
 	Scope         Scope `protobuf:"varint,5,opt,name=scope,proto3,enum=holdfast.v1.Scope" json:"scope,omitempty"`
@@ -438,6 +440,13 @@ func (x *DeathFilter) GetLabels() map[string]string {
 func (x *DeathFilter) GetSince() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Since
+	}
+	return nil
+}
+
+func (x *DeathFilter) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
 	}
 	return nil
 }
@@ -1102,12 +1111,13 @@ const file_holdfast_v1_admin_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x120\n" +
 	"\x06filter\x18\x03 \x01(\v2\x18.holdfast.v1.DeathFilterR\x06filter\x12\x1d\n" +
 	"\n" +
-	"seen_index\x18\x04 \x01(\x04R\tseenIndex\"\xa2\x02\n" +
+	"seen_index\x18\x04 \x01(\x04R\tseenIndex\"\xd4\x02\n" +
 	"\vDeathFilter\x12(\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x12.holdfast.v1.CauseR\x05cause\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\rR\x05owner\x12<\n" +
 	"\x06labels\x18\x03 \x03(\v2$.holdfast.v1.DeathFilter.LabelsEntryR\x06labels\x120\n" +
-	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12(\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12(\n" +
 	"\x05scope\x18\x05 \x01(\x0e2\x12.holdfast.v1.ScopeR\x05scope\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1219,36 +1229,37 @@ var file_holdfast_v1_admin_proto_depIdxs = []int32{
 	21, // 14: holdfast.v1.DeathFilter.cause:type_name -> holdfast.v1.Cause
 	16, // 15: holdfast.v1.DeathFilter.labels:type_name -> holdfast.v1.DeathFilter.LabelsEntry
 	22, // 16: holdfast.v1.DeathFilter.since:type_name -> google.protobuf.Timestamp
-	23, // 17: holdfast.v1.DeathFilter.scope:type_name -> holdfast.v1.Scope
-	18, // 18: holdfast.v1.ListDeathsResponse.certificates:type_name -> holdfast.v1.Certificate
-	19, // 19: holdfast.v1.ListDeathsResponse.state:type_name -> holdfast.v1.NodeState
-	8,  // 20: holdfast.v1.KillSessionsResponse.results:type_name -> holdfast.v1.KillResult
-	19, // 21: holdfast.v1.KillSessionsResponse.state:type_name -> holdfast.v1.NodeState
-	24, // 22: holdfast.v1.KillResult.error:type_name -> holdfast.v1.ErrorDetail
-	20, // 23: holdfast.v1.FreezeExpiryRequest.for:type_name -> google.protobuf.Duration
-	19, // 24: holdfast.v1.FreezeExpiryResponse.state:type_name -> holdfast.v1.NodeState
-	19, // 25: holdfast.v1.ThawExpiryResponse.state:type_name -> holdfast.v1.NodeState
-	20, // 26: holdfast.v1.ExtendSessionRequest.for:type_name -> google.protobuf.Duration
-	19, // 27: holdfast.v1.ExtendSessionResponse.state:type_name -> holdfast.v1.NodeState
-	20, // 28: holdfast.v1.Freezing.left:type_name -> google.protobuf.Duration
-	22, // 29: holdfast.v1.Freezing.since:type_name -> google.protobuf.Timestamp
-	0,  // 30: holdfast.v1.AdminService.ExplainSession:input_type -> holdfast.v1.ExplainSessionRequest
-	3,  // 31: holdfast.v1.AdminService.ListDeaths:input_type -> holdfast.v1.ListDeathsRequest
-	6,  // 32: holdfast.v1.AdminService.KillSessions:input_type -> holdfast.v1.KillSessionsRequest
-	9,  // 33: holdfast.v1.AdminService.FreezeExpiry:input_type -> holdfast.v1.FreezeExpiryRequest
-	11, // 34: holdfast.v1.AdminService.ThawExpiry:input_type -> holdfast.v1.ThawExpiryRequest
-	13, // 35: holdfast.v1.AdminService.ExtendSession:input_type -> holdfast.v1.ExtendSessionRequest
-	1,  // 36: holdfast.v1.AdminService.ExplainSession:output_type -> holdfast.v1.ExplainSessionResponse
-	5,  // 37: holdfast.v1.AdminService.ListDeaths:output_type -> holdfast.v1.ListDeathsResponse
-	7,  // 38: holdfast.v1.AdminService.KillSessions:output_type -> holdfast.v1.KillSessionsResponse
-	10, // 39: holdfast.v1.AdminService.FreezeExpiry:output_type -> holdfast.v1.FreezeExpiryResponse
-	12, // 40: holdfast.v1.AdminService.ThawExpiry:output_type -> holdfast.v1.ThawExpiryResponse
-	14, // 41: holdfast.v1.AdminService.ExtendSession:output_type -> holdfast.v1.ExtendSessionResponse
-	36, // [36:42] is the sub-list for method output_type
-	30, // [30:36] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	22, // 17: holdfast.v1.DeathFilter.until:type_name -> google.protobuf.Timestamp
+	23, // 18: holdfast.v1.DeathFilter.scope:type_name -> holdfast.v1.Scope
+	18, // 19: holdfast.v1.ListDeathsResponse.certificates:type_name -> holdfast.v1.Certificate
+	19, // 20: holdfast.v1.ListDeathsResponse.state:type_name -> holdfast.v1.NodeState
+	8,  // 21: holdfast.v1.KillSessionsResponse.results:type_name -> holdfast.v1.KillResult
+	19, // 22: holdfast.v1.KillSessionsResponse.state:type_name -> holdfast.v1.NodeState
+	24, // 23: holdfast.v1.KillResult.error:type_name -> holdfast.v1.ErrorDetail
+	20, // 24: holdfast.v1.FreezeExpiryRequest.for:type_name -> google.protobuf.Duration
+	19, // 25: holdfast.v1.FreezeExpiryResponse.state:type_name -> holdfast.v1.NodeState
+	19, // 26: holdfast.v1.ThawExpiryResponse.state:type_name -> holdfast.v1.NodeState
+	20, // 27: holdfast.v1.ExtendSessionRequest.for:type_name -> google.protobuf.Duration
+	19, // 28: holdfast.v1.ExtendSessionResponse.state:type_name -> holdfast.v1.NodeState
+	20, // 29: holdfast.v1.Freezing.left:type_name -> google.protobuf.Duration
+	22, // 30: holdfast.v1.Freezing.since:type_name -> google.protobuf.Timestamp
+	0,  // 31: holdfast.v1.AdminService.ExplainSession:input_type -> holdfast.v1.ExplainSessionRequest
+	3,  // 32: holdfast.v1.AdminService.ListDeaths:input_type -> holdfast.v1.ListDeathsRequest
+	6,  // 33: holdfast.v1.AdminService.KillSessions:input_type -> holdfast.v1.KillSessionsRequest
+	9,  // 34: holdfast.v1.AdminService.FreezeExpiry:input_type -> holdfast.v1.FreezeExpiryRequest
+	11, // 35: holdfast.v1.AdminService.ThawExpiry:input_type -> holdfast.v1.ThawExpiryRequest
+	13, // 36: holdfast.v1.AdminService.ExtendSession:input_type -> holdfast.v1.ExtendSessionRequest
+	1,  // 37: holdfast.v1.AdminService.ExplainSession:output_type -> holdfast.v1.ExplainSessionResponse
+	5,  // 38: holdfast.v1.AdminService.ListDeaths:output_type -> holdfast.v1.ListDeathsResponse
+	7,  // 39: holdfast.v1.AdminService.KillSessions:output_type -> holdfast.v1.KillSessionsResponse
+	10, // 40: holdfast.v1.AdminService.FreezeExpiry:output_type -> holdfast.v1.FreezeExpiryResponse
+	12, // 41: holdfast.v1.AdminService.ThawExpiry:output_type -> holdfast.v1.ThawExpiryResponse
+	14, // 42: holdfast.v1.AdminService.ExtendSession:output_type -> holdfast.v1.ExtendSessionResponse
+	37, // [37:43] is the sub-list for method output_type
+	31, // [31:37] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_v1_admin_proto_init() }
