@@ -73,8 +73,9 @@ func histograms() [times]timing {
 			"the 99th percentile is above 10 s: owners do not answer, or rounds are not good", slow,
 		},
 		promiseTime: {
-			"promise_left_seconds", "What was left of the promise of a connection when its next touch of all its sessions " +
-				"came; 0 when it had run out. Only the promises of touches count, not those of opens and resumes.",
+			"promise_left_seconds", "What was left of the promise of a connection when its next touch came; 0 when it had " +
+				"run out. Of sessions that are touched apart, because their timeouts differ, the promise that runs out first " +
+				"counts. Only the promises of touches count, not those of opens and resumes.",
 			"much of it is below 1 s: clients touch late, or answers come late", slow,
 		},
 		watchTime: {

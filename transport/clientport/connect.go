@@ -106,35 +106,9 @@ type connection struct {
 	presence presence
 	tree     treeSlot
 	// large is why the message that the stream's reader has is too large; nil if it is not. The reader alone uses it.
-	large    error
-	promised promised
-}
-
-// promised is until when the newest touch of all sessions of a stream was promised to keep them, zero for no promise.
-// Safe for concurrent use.
-type promised struct {
-	mu    sync.Mutex
-	until time.Time // guarded by mu
-}
-
-// begin takes the promise that answers a touch at now, negative for none, and returns the promise before.
-func (p *promised) begin(now time.Time, safeFor time.Duration) (before time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	before, p.until = p.until, time.Time{}
-	if safeFor > 0 {
-		p.until = now.Add(safeFor)
-	}
-	return before
-}
-
-// extend takes a promise that is told later.
-func (p *promised) extend(until time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if until.After(p.until) {
-		p.until = until
-	}
+	large error
+	// promised is the promise that stands for the connection.
+	promised noted
 }
 
 // count adds to the number of sessions of the stream.

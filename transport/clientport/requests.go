@@ -3,6 +3,8 @@ package clientport
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,15 +61,11 @@ func (c *connection) touch(ctx context.Context, t *holdfastv1.Touch) error {
 		return err
 	}
 	touched := c.conn.TouchAndConfirm(ids, func(safeFor time.Duration) {
-		if len(ids) == 0 {
-			c.promised.extend(now.Add(safeFor))
-		}
+		c.promised.extend(ids, now.Add(safeFor))
 		var buffer [64]byte
 		c.out.write(wire.AppendTouched(buffer[:0], t.GetSeq(), safeFor, 0))
 	})
-	if len(ids) == 0 {
-		c.renewed(now, touched.SafeFor)
-	}
+	c.renewed(now, ids, touched.SafeFor)
 	if len(acked) > 0 {
 		part, err := c.treePart(ctx)
 		if err != nil {
@@ -89,14 +87,62 @@ func (c *connection) touch(ctx context.Context, t *holdfastv1.Touch) error {
 	return nil
 }
 
-// renewed notes the promise that answers a touch of all sessions at now, negative for none, and tells what was left of
-// the one before.
-func (c *connection) renewed(now time.Time, safeFor time.Duration) {
+// renewed notes the promise that answers a touch at now, negative for none, and tells what was left of the one before.
+// No ids are all sessions. A client whose sessions have different timeouts touches them apart: then the promise that
+// runs out first stands for the connection.
+func (c *connection) renewed(now time.Time, ids []session.ID, safeFor time.Duration) {
 	if c.server.cfg.Touched == nil {
 		return
 	}
-	if until := c.promised.begin(now, safeFor); !until.IsZero() {
-		c.server.cfg.Touched(max(0, until.Sub(now)))
+	p := &c.promised
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.until.IsZero():
+		p.renew(now, ids, safeFor)
+	case p.of(ids):
+		c.server.cfg.Touched(max(0, p.until.Sub(now)))
+		p.renew(now, ids, safeFor)
+	case p.to == 0: // a sign of life, or the client has other sessions by now and touches them apart
+		if now.After(p.until) {
+			p.renew(now, ids, safeFor)
+		}
+	case safeFor > 0 && now.Add(safeFor).Before(p.until), !c.streamState.serves(p.to):
+		p.renew(now, ids, safeFor)
+	}
+}
+
+// noted is the promise of a touch that stands for a connection. Safe for concurrent use.
+type noted struct {
+	mu sync.Mutex
+	// until is when it runs out, zero for no promise. guarded by mu
+	until time.Time
+	// to is one of the sessions that the touch named, 0 if it named none and was of all. guarded by mu
+	to session.ID
+}
+
+// of reports whether a touch of these sessions renews the promise. The caller holds mu.
+func (p *noted) of(ids []session.ID) bool {
+	return len(ids) == 0 || p.to != 0 && slices.Contains(ids, p.to)
+}
+
+// extend takes a promise that is told later, to the touch that the promise answered first.
+func (p *noted) extend(ids []session.ID, until time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until.After(p.until) && (len(ids) == 0) == (p.to == 0) && p.of(ids) {
+		p.until = until
+	}
+}
+
+// renew replaces the promise. The caller holds mu.
+func (p *noted) renew(now time.Time, ids []session.ID, safeFor time.Duration) {
+	p.until, p.to = time.Time{}, 0
+	if safeFor > 0 {
+		p.until = now.Add(safeFor)
+	}
+	if len(ids) > 0 {
+		p.to = ids[0]
 	}
 }
 

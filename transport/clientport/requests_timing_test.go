@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"holdfast/session"
 )
 
 // Each touch of all sessions tells what was left of the promise before it, 0 when that had run out.
@@ -19,9 +21,43 @@ func TestWhatIsLeftOfAPromise(t *testing.T) {
 		{5 * time.Second, 5 * time.Second},
 	} {
 		now = now.Add(touch.after)
-		c.renewed(now, touch.safe)
+		c.renewed(now, nil, touch.safe)
 	}
 	if want := []time.Duration{7 * time.Second, 0, 0}; !slices.Equal(left, want) {
+		t.Errorf("left were %v, want %v", left, want)
+	}
+}
+
+// A client whose sessions have different timeouts touches them apart. What is left is told of the promise that runs out
+// first: at each touch of a session that has it, until that session has gone.
+func TestWhatIsLeftOfAPromiseOfSessionsTouchedApart(t *testing.T) {
+	var left []time.Duration
+	c := &connection{
+		server:      &sessionServer{cfg: Config{Touched: func(d time.Duration) { left = append(left, d) }}},
+		streamState: &streamState{sessions: map[session.ID]uint64{1: 1, 2: 2, 3: 3}},
+	}
+	now := time.Now()
+	for _, touch := range []struct {
+		after, safe time.Duration
+		ids         []session.ID
+		gone        session.ID
+	}{
+		{safe: 3 * time.Second}, // of all, before there were others
+		{after: 1 * time.Second, safe: 3 * time.Second, ids: []session.ID{1}},     // a sign of life counts for nothing
+		{after: 3 * time.Second, safe: 30 * time.Second, ids: []session.ID{2, 3}}, // apart from here on
+		{safe: 3 * time.Second, ids: []session.ID{1}},
+		{after: 1 * time.Second, safe: 30 * time.Second, ids: []session.ID{3, 2}},
+		{safe: 3 * time.Second, ids: []session.ID{1}},
+		{after: 5 * time.Second, safe: 30 * time.Second, ids: []session.ID{2, 3}},
+		{safe: 3 * time.Second, ids: []session.ID{1}},
+		{after: 1 * time.Second, safe: 30 * time.Second, ids: []session.ID{2, 3}, gone: 1},
+		{after: 10 * time.Second, safe: 30 * time.Second, ids: []session.ID{3, 2}},
+	} {
+		now = now.Add(touch.after)
+		delete(c.streamState.sessions, touch.gone)
+		c.renewed(now, touch.ids, touch.safe)
+	}
+	if want := []time.Duration{2 * time.Second, 0, 20 * time.Second}; !slices.Equal(left, want) {
 		t.Errorf("left were %v, want %v", left, want)
 	}
 }
