@@ -84,6 +84,33 @@ func TestAFreezeFillsNoTimeLine(t *testing.T) {
 	}
 }
 
+// What happened tells of the other nodes too: each falls silent, comes back and is drained by the word of the leader.
+func TestWhatHappenedToOthers(t *testing.T) {
+	s := clientport.NodeStatus{Node: 1, Leader: 2, Term: 1, Ready: true}
+	c := &Console{news: newNews("p"), record: newRecord(), glance: func() clientport.NodeStatus { return s }}
+	for i, aside := range []session.Aside{
+		{}, {Unheard: []session.Node{3}}, {Unheard: []session.Node{3}}, {Draining: []session.Node{1, 2}},
+		{Draining: []session.Node{1}}, {},
+	} {
+		s.Aside = aside
+		c.look(time.Unix(int64(i), 0))
+	}
+	var whats []string
+	for _, one := range slices.Backward(c.record.turned()) {
+		whats = append(whats, fmt.Sprint(one.What, one.Bad))
+	}
+	want := []string{
+		"The console of node 1 began: Node 2 leads term 1.false", "Node 3 is silent: the leader does not hear it.true",
+		"Node 3 is not silent any more.false", "Node 2 is being drained.false", "Node 2 is not being drained any more.false",
+	}
+	if !slices.Equal(whats, want) {
+		t.Errorf("what happened is %q, want %q", whats, want)
+	}
+	if got := len(c.news.after(0).events); got != 4 {
+		t.Errorf("pages are told %d times, want 4", got)
+	}
+}
+
 // That there is no leader is an alarm only if no member knows one: the leader itself may be slow, or not allow this
 // caller to ask. How far behind members are is not known then.
 func TestTheLeaderNeedNotAnswer(t *testing.T) {

@@ -86,12 +86,13 @@ type standing struct {
 	ready              bool
 	because, warning   string
 	frozen, isDraining bool
+	aside              string
 }
 
 func steady(s clientport.NodeStatus) standing {
 	return standing{
 		s.Role, s.Term, s.Leader, s.Ready, withoutFigures(s.NotReadyBecause), withoutFigures(s.Warning), s.Frozen > 0,
-		s.Drain != nil,
+		s.Drain != nil, fmt.Sprint(s.Aside),
 	}
 }
 
@@ -125,6 +126,7 @@ func turnsBetween(was, s clientport.NodeStatus) (turns []turn) {
 		}
 		turns = append(turns, turn{What: fmt.Sprintf("Node %d %s", s.Node, what)})
 	}
+	turns = append(turns, turnsOfOthers(was, s)...)
 	if (was.Frozen > 0) != (s.Frozen > 0) {
 		what := "The cluster is not frozen any more: sessions expire again."
 		if s.Frozen > 0 {
@@ -132,6 +134,26 @@ func turnsBetween(was, s clientport.NodeStatus) (turns []turn) {
 		}
 		turns = append(turns, turn{What: what, Bad: s.Frozen > 0})
 	}
+	return turns
+}
+
+// turnsOfOthers says what happened to the other nodes, by the word of the leader.
+func turnsOfOthers(was, s clientport.NodeStatus) (turns []turn) {
+	each := func(was, now []session.Node, did turn, undid string) {
+		for _, node := range now {
+			if node != s.Node && !slices.Contains(was, node) {
+				turns = append(turns, turn{What: fmt.Sprintf("Node %d %s", node, did.What), Bad: did.Bad})
+			}
+		}
+		for _, node := range was {
+			if node != s.Node && !slices.Contains(now, node) {
+				turns = append(turns, turn{What: fmt.Sprintf("Node %d %s", node, undid)})
+			}
+		}
+	}
+	each(was.Aside.Unheard, s.Aside.Unheard, turn{What: "is silent: the leader does not hear it.", Bad: true},
+		"is not silent any more.")
+	each(was.Aside.Draining, s.Aside.Draining, turn{What: "is being drained."}, "is not being drained any more.")
 	return turns
 }
 

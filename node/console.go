@@ -61,6 +61,7 @@ func newConsole(n *Node, metrics prometheus.Gatherer) Console {
 
 func (n *Node) glance() clientport.NodeStatus {
 	s, _ := n.Status(context.Background()) //nolint:forbidigo // it does not fail, and waits for nothing
+	s.Aside, _ = n.server.Aside()
 	return s
 }
 

@@ -59,6 +59,8 @@ type NodeStatus struct {
 	Frozen time.Duration
 	// Turnover is what the node has applied since its process began.
 	Turnover session.Turnover
+	// Aside are the members to which no client is sent, by the leader's word.
+	Aside session.Aside
 }
 
 // TreeStatus describes the tree of a node, and the cluster's feature level (W8).
