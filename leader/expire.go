@@ -31,7 +31,9 @@ type expirer struct {
 	found  func([]session.Closing, []time.Duration)
 	term   uint64
 	logger hclog.Logger
-	stats  *counters
+	// lines bounds the lines about batches.
+	lines session.Lines
+	stats *counters
 	// wake wakes the goroutine of Run when a proposal is decided.
 	wake signal
 	tree *Tree
@@ -212,11 +214,33 @@ func (x *expirer) expire(batch []session.Closing, weight int) {
 			x.logger.Warn("expiry not decided", "sessions", len(batch), "term", x.term, "error", err)
 		} else {
 			x.stats.expired.Add(ends(result.Closed))
+			x.logExpired(batch, result.Closed)
 		}
 		x.flying.sessions.Add(-int32(len(batch))) //nolint:gosec // at most MaxCloseBatch
 		x.flying.commands.Add(-1)
 		x.wake.set()
 	})
+}
+
+// logExpired says how many sessions of a batch have expired. The nodes that served them say whose they were; for those
+// of a lost node nobody else does.
+func (x *expirer) logExpired(batch []session.Closing, closed []bool) {
+	ofLost, first := 0, session.ID(0)
+	for i, one := range batch {
+		if i < len(closed) && closed[i] {
+			first = cmp.Or(first, one.ID)
+			if one.Silent > 0 {
+				ofLost++
+			}
+		}
+	}
+	if first == 0 {
+		return
+	}
+	if leftOut, ok := x.lines.Take(time.Now()); ok {
+		x.logger.Info("sessions expired", "sessions", ends(closed), "of_lost_nodes", ofLost, "first", first, "term", x.term,
+			"left_out_before", leftOut)
+	}
 }
 
 // ends returns how many sessions of a command ended.

@@ -18,6 +18,8 @@ type connection struct {
 	// events is nil for unary calls, and once the connection has ended: the table refers to the connection as long as its
 	// sessions live, and would keep with it all that the client's stream had.
 	events atomic.Pointer[session.Events]
+	// client is whose connection it is, for the log.
+	client session.Client
 	// told is the health of the node that the client was told last. guarded by clients.mu
 	told health
 	// drained says that the client was told that the node is being drained. guarded by clients.mu

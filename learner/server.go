@@ -116,6 +116,8 @@ type Server struct {
 	confirmations *confirmations
 	// tree serves the tree.
 	tree *namespace.Service
+	// expiries bounds the lines about sessions that have expired.
+	expiries session.Lines
 	// cluster is the identity of the cluster once the view has told it.
 	cluster atomic.Uint64
 }
@@ -260,6 +262,9 @@ func (s *Server) Connect(events session.Events) (session.Connection, error) {
 	}
 	c := &connection{server: s, unary: events == nil, locals: make(map[session.ID]*local)}
 	if events != nil {
+		if of, ok := events.(session.Identified); ok {
+			c.client = of.Client()
+		}
 		c.events.Store(&events)
 		s.clients.add(c)
 	}

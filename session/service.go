@@ -49,6 +49,17 @@ type Events interface {
 	DrainEvents
 }
 
+// Client is who is at the other end of a connection, for people.
+type Client struct {
+	// Address is host:port. Name is the name under which the node knows the client, empty for none; without Verified, the
+	// client says so itself.
+	Address, Name string
+	Verified      bool
+}
+
+// Identified is an [Events] that knows its client, from the beginning of the connection on.
+type Identified interface{ Client() Client }
+
 // DrainEvents is told what a node that is being drained wants of one connection (Q1). Its methods return at once and
 // are safe for concurrent use.
 type DrainEvents interface {

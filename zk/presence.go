@@ -30,6 +30,11 @@ func (p presence) Caller() census.Caller {
 	return census.Caller{Name: p.of.caller.Principal, Verified: p.of.caller.Verified, Principals: p.of.who()}
 }
 
+// Client returns whose connection it is, for the node's log.
+func (c *conn) Client() session.Client {
+	return session.Client{Address: c.net.RemoteAddr().String(), Name: c.caller.Principal, Verified: c.caller.Verified}
+}
+
 // Load is what the node has of the connection, which has one session.
 func (p presence) Load() census.Load {
 	watches, unsent := p.of.tree.Holding()

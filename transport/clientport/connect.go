@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/peer"
+
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/gate"
@@ -52,6 +54,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 	network := port.ConnOf(ctx)
 	c := &connection{
 		server:       s,
+		client:       clientOf(ctx, caller),
 		network:      network,
 		reservations: s.gate.Reservations(caller, s.cfg.Stream.Requests),
 		requests:     guard.RequestsOf(ctx),
@@ -90,6 +93,7 @@ func (s *sessionServer) connect(stream connectStream) error {
 // connection is one Connect stream. The node calls it as the session.Events of the connection behind it.
 type connection struct {
 	server       *sessionServer
+	client       session.Client
 	network      *port.Conn
 	reservations *gate.Reservations
 	// requests decides which requests the caller may make. The stream's reader alone uses it.
@@ -109,6 +113,18 @@ type connection struct {
 	large error
 	// promised is the promise that stands for the connection.
 	promised noted
+}
+
+// Client returns whose stream it is.
+func (c *connection) Client() session.Client { return c.client }
+
+// clientOf describes a caller.
+func clientOf(ctx context.Context, caller gate.Caller) session.Client {
+	c := session.Client{Name: caller.Principal, Verified: caller.Verified}
+	if from, ok := peer.FromContext(ctx); ok {
+		c.Address = from.Addr.String()
+	}
+	return c
 }
 
 // count adds to the number of sessions of the stream.

@@ -1,0 +1,83 @@
+package learner
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/session"
+	"holdfast/test/bubble"
+)
+
+// known are the events of a client that the node knows.
+type known struct{ events }
+
+func (*known) Client() session.Client {
+	return session.Client{Address: "10.0.0.7:4000", Name: "orders", Verified: true}
+}
+
+// expire has the state show that a session has expired.
+func (w *world) expire(id session.ID, silent time.Duration) {
+	c := session.Certificate{
+		ID: id, Cause: session.CauseExpired, LastTouchAge: 11 * time.Second,
+		Story: session.Story{Timeout: 10 * time.Second, Silent: silent},
+	}
+	w.view.drop(c)
+	w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: id}, Certificate: c}})
+}
+
+// The node that served a session logs its expiry: whose it was, and why. Of many that expire at once it logs some, and
+// counts the others. No other end is logged.
+func TestExpiriesAreLogged(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		cfg := config()
+		cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
+		w := newWorldOf(t, cfg)
+		w.follow()
+		w.conn = w.connect(&known{}).(*connection)
+		const many = 30
+		for id := session.ID(1); id <= many+4; id++ {
+			w.open(id, uint64(id))
+		}
+		says := func(what string, want ...string) {
+			t.Helper()
+			for _, text := range want {
+				if !strings.Contains(log.String(), text) {
+					t.Errorf("%s: the log lacks %q:\n%s", what, text, &log)
+				}
+			}
+			if n := strings.Count(log.String(), "session expired:"); n != 1 {
+				t.Errorf("%s: %d lines", what, n)
+			}
+			log.Reset()
+			time.Sleep(time.Second)
+		}
+		w.expire(1, 0)
+		says("with its client there", "session="+session.ID(1).String(), "client=10.0.0.7:4000", `name="orders"`,
+			"timeout=10s", "last_touch=11s", "its client was connected", "left_out_before=0")
+		w.expire(2, 5*time.Second)
+		says("of a node that the leader had lost", "the leader had not heard from this node")
+		w.conn.Disconnect()
+		w.expire(3, 0)
+		says("with its client gone", "client=10.0.0.7:4000", "its client was gone")
+
+		closed := session.Certificate{ID: 4, Cause: session.CauseClosed}
+		w.view.drop(closed)
+		w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: 4}, Certificate: closed}})
+		for id := session.ID(5); id < many+4; id++ {
+			w.expire(id, 0)
+		}
+		if n := strings.Count(log.String(), "session expired:"); n != session.LinesPerSecond {
+			t.Errorf("%d lines in a second, want %d", n, session.LinesPerSecond)
+		}
+		log.Reset()
+		time.Sleep(time.Second)
+		w.expire(many+4, 0)
+		says("after many", fmt.Sprint("left_out_before=", many-1-session.LinesPerSecond))
+	})
+}
