@@ -202,7 +202,6 @@ func (r *Registrar) close(ctx context.Context, s *Session) {
 
 // call calls the application. The context that it gets ends with ctx, with the session, and when the call has failed.
 func (r *Registrar) call(ctx context.Context, e Establishment) error {
-	//nolint:contextcheck // has the session's values, and ends with ctx too
 	registered, cancel := context.WithCancelCause(context.WithoutCancel(e.Session.Context()))
 	go func() {
 		select {
@@ -213,6 +212,7 @@ func (r *Registrar) call(ctx context.Context, e Establishment) error {
 		case <-registered.Done():
 		}
 	}()
+	//nolint:contextcheck // has the session's values, and ends with ctx too
 	err := r.opts.Register(registered, e)
 	if err != nil {
 		cancel(err)

@@ -89,8 +89,12 @@ func TestWhatHappenedToOthers(t *testing.T) {
 	s := clientport.NodeStatus{Node: 1, Leader: 2, Term: 1, Ready: true}
 	c := &Console{news: newNews("p"), record: newRecord(), glance: func() clientport.NodeStatus { return s }}
 	for i, aside := range []session.Aside{
-		{}, {Unheard: []session.Node{3}}, {Unheard: []session.Node{3}}, {Draining: []session.Node{1, 2}},
-		{Draining: []session.Node{1}}, {},
+		{},
+		{Unheard: []session.Node{3}},
+		{Unheard: []session.Node{3}},
+		{Draining: []session.Node{1, 2}},
+		{Draining: []session.Node{1}},
+		{},
 	} {
 		s.Aside = aside
 		c.look(time.Unix(int64(i), 0))

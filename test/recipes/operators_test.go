@@ -37,12 +37,12 @@ func TestTakeWhileAnOperatorRemoves(t *testing.T) {
 			}
 			removed := make(chan error, 1)
 			time.AfterFunc(after, func() {
-				_, err := in.Delete(ctx, tree.Join("/queue/items", children.Children[0].Name))
-				removed <- err
+				_, failed := in.Delete(ctx, tree.Join("/queue/items", children.Children[0].Name))
+				removed <- failed
 			})
 			time.AfterFunc(time.Second, func() {
-				if err := q.Put(ctx, []byte("second")); err != nil {
-					c.T.Error(err)
+				if failed := q.Put(ctx, []byte("second")); failed != nil {
+					c.T.Error(failed)
 				}
 			})
 			claim, err := q.Take(ctx)
@@ -50,10 +50,10 @@ func TestTakeWhileAnOperatorRemoves(t *testing.T) {
 				c.T.Fatalf("with an item that goes after %v: %v", after, err)
 			}
 			taken[string(claim.Data)]++
-			if err := <-removed; err != nil {
+			if err = <-removed; err != nil {
 				c.T.Fatal(err)
 			}
-			if err := claim.Finish(ctx); err != nil && !errors.Is(err, recipes.ErrBroken) {
+			if err = claim.Finish(ctx); err != nil && !errors.Is(err, recipes.ErrBroken) {
 				c.T.Fatal(err)
 			}
 			if string(claim.Data) == "second" {
@@ -92,8 +92,8 @@ func TestWaiterOfALockMadeAnew(t *testing.T) {
 		waits := make(chan outcome, 1)
 		second := c.Session(cl, time.Minute)
 		go func() {
-			hold, err := recipes.NewLock(second, "/locks/a").Lock(ctx)
-			waits <- outcome{hold, err}
+			hold, failed := recipes.NewLock(second, "/locks/a").Lock(ctx)
+			waits <- outcome{hold, failed}
 		}()
 		time.Sleep(time.Second)
 		enter := tree.Create{Path: "/locks/a/lock-", Sequential: true, Kind: tree.Ephemeral}
