@@ -169,12 +169,20 @@ func (l *line) add(r *request) error {
 
 // advance hands requests to the node while their turn has come. Called with mu held.
 //
+// While the node refuses all writes for want of room, a write is answered with -7 in its turn: kazoo and Curator try again
+// by their own rules. Without: the client waits without an end for its write and for all that it asks behind it. If the
+// connection ended, the client would come back at once, which takes an entry of the log each time.
+//
 // Those of a local session go one by one (Z9): the node keeps no order of its reads (G3). That holds for as long as the
 // connection lasts, also when an upgrade has made the session one of the cluster. Without: replies pass one another, at
 // which the Java client ends the connection.
 func (l *line) advance() error {
 	for len(l.waiting) > 0 && l.held == nil && !l.later {
 		r := l.waiting[0]
+		if r.write != nil && l.conn.server.cfg.Gate.Held(gate.Writes) != nil {
+			l.conn.refuse(r, jute.OperationTimeout)
+			r.write = nil
+		}
 		single := r.order == alone || l.conn.token.Local
 		if single && len(l.under) > 0 || !r.again && l.lists > 0 || r.write != nil && !l.mayWrite(r) {
 			return nil

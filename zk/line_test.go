@@ -125,6 +125,46 @@ func TestALocalSessionAsksOneByOne(t *testing.T) {
 	}
 }
 
+// refusing is a node's tree that notes what it is to refuse in its turn.
+type refusing struct {
+	asked
+
+	keys []uint64
+	why  error
+}
+
+func (r *refusing) Refuse(key uint64, _ session.ID, _ uint64, why error) error {
+	r.keys, r.why = append(r.keys, key), why
+	return nil
+}
+
+// While the node refuses all writes for want of room, a write is answered in its turn, and what was asked behind it goes
+// on. With room again the next write has the next number (O5).
+func TestAWriteWithoutRoomIsAnswered(t *testing.T) {
+	node := &refusing{}
+	c := asking(node, session.Token{ID: 7})
+	set, read := jute.SetDataRequest{Path: "/a", Version: -1}, jute.WatchRequest{Path: "/a"}
+	room := c.server.cfg.Gate
+	room.Hold(gate.Writes, &gate.Hold{Scope: gate.OfDisk, Limit: "no room"})
+	puts(t, c, jute.SetData, set)
+	puts(t, c, jute.Exists, read)
+	if len(node.keys) != 1 || len(node.writes) != 0 || len(node.reads) != 1 {
+		t.Fatalf("%d writes, %d refusals and %d reads have begun, want 0, 1 and 1", len(node.writes), len(node.keys),
+			len(node.reads))
+	}
+	if got := answers(t, c, session.TreeAnswer{Key: node.keys[0], Err: node.why}); got != jute.OperationTimeout {
+		t.Errorf("the write is answered with %v, want %v", got, jute.OperationTimeout)
+	}
+	if refused := room.Refused()[gate.Writes][gate.OfDisk]; refused != 1 {
+		t.Errorf("%d refused writes are counted, want 1", refused)
+	}
+	room.Hold(gate.Writes, nil)
+	puts(t, c, jute.SetData, set)
+	if len(node.writes) != 1 || node.writes[0].Write.Number != 1 {
+		t.Errorf("with room the writes are %+v, want one with the number 1", node.writes)
+	}
+}
+
 // checkWatches takes a watch out and puts it back. If the node does not take it back, for want of room or because it
 // has become read-only, the connection ends. Without: its client waits for an event that never comes.
 func TestAWatchIsNotLostByTheQuestionForIt(t *testing.T) {

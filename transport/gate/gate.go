@@ -133,8 +133,9 @@ func (g *Gate) Hold(k Kind, h *Hold) {
 	}
 }
 
-// holds refuses a request whose kind is held.
-func (g *Gate) holds(k Kind) error {
+// Held refuses a request of a kind that [Gate.Hold] refuses now, and returns nil for other kinds. [Gate.Admit] asks it
+// first. Its refusals last until there is room, while those of a budget pass in a moment.
+func (g *Gate) Held(k Kind) error {
 	h := g.held[k].Load()
 	if h == nil {
 		return nil
@@ -162,7 +163,7 @@ func New(c Config) *Gate {
 // that names the budget and the retry time. A refused request has no reservation; requests of a connection have one,
 // see [Reservations].
 func (g *Gate) Admit(now time.Time, k Kind, n int, v Caller) error {
-	if err := g.holds(k); err != nil {
+	if err := g.Held(k); err != nil {
 		return err
 	}
 	at := int64(now.Sub(g.base))

@@ -57,7 +57,7 @@ func (p *Reservations) Admit(now time.Time, a Arrival) error {
 		former.bucket.leave(1)
 		delete(p.slots, a)
 	}
-	if err := p.gate.holds(a.Kind); err != nil {
+	if err := p.gate.Held(a.Kind); err != nil {
 		return err
 	}
 	b, scope := p.gate.take(at, a.Kind, 1, p.caller)

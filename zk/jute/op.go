@@ -78,6 +78,7 @@ const (
 	RuntimeInconsistent Code = -2
 	MarshallingError    Code = -5
 	Unimplemented       Code = -6
+	OperationTimeout    Code = -7
 	BadArguments        Code = -8
 	NoNode              Code = -101
 	NoAuth              Code = -102
