@@ -276,7 +276,7 @@ func (h *heartbeats) send(s *stream) *session.Heartbeat {
 		Processed: h.rounds.known(s),
 		VotesFrom: h.rounds.votesFrom(s, now), Compare: h.rounds.comparison.index, Compared: h.rounds.comparison.found,
 		Interval: h.pace.interval(), AppliedElsewhere: h.rounds.appliedElsewhere(s),
-		Aside: h.rounds.aside(now), FullDisks: h.rounds.fullDisks(now),
+		Aside: h.rounds.aside(now), NoRoom: h.rounds.noRoom(now),
 	}
 }
 

@@ -18,8 +18,8 @@ type Peer struct {
 	// Heard says that the node has answered a heartbeat of this term on its present stream, and does not owe an answer
 	// for longer than an interval.
 	Heard bool
-	// Draining says that the node is being drained.
-	Draining bool
+	// Draining says that the node is being drained, Full that its disk is full (O5).
+	Draining, Full bool
 	// Applied is the newest entry that the node has said it has applied.
 	Applied uint64
 }
@@ -40,7 +40,8 @@ func (r *rounds) peers(now time.Duration) []Peer {
 	for node, m := range r.members {
 		if m.present {
 			all = append(all, Peer{
-				Node: node, Voter: m.voter, Heard: r.hears(m, now), Draining: m.told.draining, Applied: m.told.index,
+				Node: node, Voter: m.voter, Heard: r.hears(m, now), Draining: m.told.draining, Full: m.told.full,
+				Applied: m.told.index,
 			})
 		}
 	}
@@ -59,37 +60,34 @@ func (r *rounds) aside(now time.Duration) (a session.Aside) {
 			a.Unheard = append(a.Unheard, node)
 		case m.told.draining:
 			a.Draining = append(a.Draining, node)
+		case m.told.full:
+			a.Full = append(a.Full, node)
 		}
 	}
 	slices.Sort(a.Unheard)
 	slices.Sort(a.Draining)
+	slices.Sort(a.Full)
 	return a
 }
 
-// fullDisks returns the voters whose full disks have every node refuse what adds to the log, by node: the leader's, and
-// those that are needed for a quorum (O5). A minority of followers with full disks stops nobody but their own clients.
-// Right after an election a voter that has not answered yet counts as one with room.
-func (r *rounds) fullDisks(now time.Duration) []session.Node {
+// noRoom reports whether every node is to refuse what adds to the log, because voters have full disks and those that
+// are heard and have room are no quorum (O5). Right after an election a voter that has not answered yet counts as one
+// with room.
+func (r *rounds) noRoom(now time.Duration) bool {
 	young := now < asideAfter*r.pace.interval()
-	var full []session.Node
-	voters, room, leaderFull := 0, 0, false
-	for node, m := range r.members {
+	voters, room, full := 0, 0, 0
+	for _, m := range r.members {
 		switch {
 		case !m.present || !m.voter:
 			continue
 		case m.told.full && r.hears(m, now):
-			full = append(full, node)
-			leaderFull = leaderFull || node == r.leads
+			full++
 		case r.hears(m, now), young && m.answered == nil:
 			room++
 		}
 		voters++
 	}
-	if !leaderFull && room > voters/2 {
-		return nil
-	}
-	slices.Sort(full)
-	return full
+	return full > 0 && room <= voters/2
 }
 
 // hears reports whether a member can be counted on at now. A node whose process ended has no stream, and one that

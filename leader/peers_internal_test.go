@@ -8,9 +8,9 @@ import (
 	"holdfast/session"
 )
 
-// Full disks have every node refuse what adds to the log when the leader's disk is full, or when the voters that are
-// heard and have room are no quorum (O5).
-func TestFullDisks(t *testing.T) {
+// Full disks have every node refuse what adds to the log when the voters that are heard and have room are no quorum
+// (O5), whoever leads.
+func TestO5NoRoom(t *testing.T) {
 	const (
 		roomy = iota
 		full
@@ -21,16 +21,19 @@ func TestFullDisks(t *testing.T) {
 	for name, test := range map[string]struct {
 		nodes []int // the first one leads
 		at    time.Duration
-		want  []session.Node
+		want  bool
 	}{
 		"all have room":                {nodes: []int{roomy, roomy, roomy}},
-		"the leader's":                 {nodes: []int{full, roomy, roomy}, want: []session.Node{1}},
+		"the leader's":                 {nodes: []int{full, roomy, roomy}},
+		"the only one":                 {nodes: []int{full}, want: true},
+		"the leader's of two":          {nodes: []int{full, roomy}, want: true},
+		"those that fell silent":       {nodes: []int{roomy, silent, silent}},
 		"one of two followers":         {nodes: []int{roomy, full, roomy}},
-		"both followers":               {nodes: []int{roomy, full, full}, want: []session.Node{2, 3}},
-		"one that a quorum needs":      {nodes: []int{roomy, full, silent}, want: []session.Node{2}},
+		"both followers":               {nodes: []int{roomy, full, full}, want: true},
+		"one that a quorum needs":      {nodes: []int{roomy, full, silent}, want: true},
 		"two of four followers":        {nodes: []int{roomy, full, full, roomy, roomy}},
 		"right after an election":      {nodes: []int{roomy, full, fresh}},
-		"some time after an election":  {nodes: []int{roomy, full, fresh}, at: time.Minute, want: []session.Node{2}},
+		"some time after an election":  {nodes: []int{roomy, full, fresh}, at: time.Minute, want: true},
 		"a former member does not say": {nodes: []int{roomy, gone}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,8 +50,8 @@ func TestFullDisks(t *testing.T) {
 				}
 				r.members[session.Node(i+1)] = m
 			}
-			if got := r.fullDisks(test.at); !slices.Equal(got, test.want) {
-				t.Errorf("got %v, want %v", got, test.want)
+			if got := r.noRoom(test.at); got != test.want {
+				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
 	}
@@ -59,7 +62,10 @@ func TestFullDisks(t *testing.T) {
 		m.told.full = node > 1
 		r.members[node] = m
 	}
-	if got := r.fullDisks(0); got != nil {
-		t.Errorf("observers with full disks: got %v", got)
+	if r.noRoom(0) {
+		t.Error("the disks of observers have every node refuse")
+	}
+	if got := r.aside(time.Minute); !slices.Equal(got.Full, []session.Node{2, 3}) {
+		t.Errorf("no client is sent to %+v, want not to the observers with full disks", got)
 	}
 }

@@ -38,13 +38,21 @@ type Served struct{ Connections, Sessions int }
 // can take clients; it must be safe for concurrent use.
 func (s *Server) Drain(to func() []string) *SendOff {
 	s.standing.drain.to.Store(&to)
-	return &SendOff{server: s, to: to, parts: make(map[string]int)}
+	return &SendOff{server: s, to: to, parts: make(map[string]int), clients: s.clients.list}
 }
 
-// SendOff sends the clients of a node away that is being drained. Not safe for concurrent use.
+// SendAway sends the present clients away, and refuses nothing: those that come later, or come back, are served.
+func (s *Server) SendAway(to func() []string) *SendOff {
+	present := s.clients.list()
+	return &SendOff{server: s, to: to, parts: make(map[string]int), clients: func() []*connection { return present }}
+}
+
+// SendOff sends the clients of a node away. Not safe for concurrent use.
 type SendOff struct {
 	server *Server
 	to     func() []string
+	// clients returns the connections to send away.
+	clients func() []*connection
 	// parts are the sessions of the clients that were told each address first.
 	parts map[string]int
 }
@@ -53,7 +61,7 @@ type SendOff struct {
 // least so many sessions. It returns how many sessions were told.
 func (o *SendOff) Tell(sessions int) (told int) {
 	clients := o.server.clients
-	for _, c := range clients.list() {
+	for _, c := range o.clients() {
 		if told >= sessions {
 			break
 		}
@@ -88,7 +96,7 @@ func (o *SendOff) inTurn(sessions int) []string {
 	return order
 }
 
-// End ends what Drain began, and tells the clients that have not gone.
+// End ends what Drain or SendAway began, and tells the clients that have not gone.
 func (o *SendOff) End() {
 	clients := o.server.clients
 	o.server.standing.drain.to.Store(nil)

@@ -3,6 +3,8 @@ package learner
 import (
 	"slices"
 	"testing"
+
+	"holdfast/session"
 )
 
 // Each of the others is named first to clients with its part of the sessions, however large each client is, and no
@@ -22,5 +24,45 @@ func TestQ1ClientsAreSpreadBySessions(t *testing.T) {
 		if got := first[address]; got < 390 || got > 410 {
 			t.Errorf("%s comes first to clients with %d of %d sessions", address, got, 1597)
 		}
+	}
+}
+
+// goes is a client that counts what it is told.
+type goes struct {
+	session.Events
+
+	away, stay int
+}
+
+func (g *goes) Draining([]string) { g.away++ }
+func (g *goes) DrainingEnded()    { g.stay++ }
+
+// A node with a full disk sends each client away once that it has then. It takes opens and resumes, and those that come
+// later or come back hear nothing. With room again it tells those that have not gone (O5).
+func TestO5ClientsAreSentAwayOnce(t *testing.T) {
+	s := &Server{clients: &clients{connections: map[*connection]struct{}{}}}
+	s.standing = &standing{}
+	join := func() (*goes, *connection) {
+		g, c := &goes{}, &connection{server: s}
+		var events session.Events = g
+		c.events.Store(&events)
+		s.clients.add(c)
+		return g, c
+	}
+	stays, _ := join()
+	gone, left := join()
+	away := s.SendAway(func() []string { return []string{"n2:7400"} })
+	late, _ := join()
+	for range 3 {
+		away.Tell(1000)
+	}
+	left.events.Store(nil)
+	s.clients.remove(left)
+	if s.standing.drain.on() {
+		t.Error("the node refuses opens and resumes")
+	}
+	away.End()
+	if stays.away != 1 || stays.stay != 1 || gone.away != 1 || gone.stay != 0 || late.away+late.stay > 0 {
+		t.Errorf("told are one that stays %+v, one that has gone %+v and one that came later %+v", stays, gone, late)
 	}
 }

@@ -22,9 +22,8 @@ type heartbeats struct {
 	newest, pace atomic.Int64
 	// aside are the members to which no client is sent, as the newest heartbeat told; nil before the first.
 	aside atomic.Pointer[session.Aside]
-	// full are the voters whose full disks have every node refuse what adds to the log, as the newest heartbeat of the
-	// present leader told; nil for none (O5).
-	full atomic.Pointer[[]session.Node]
+	// noRoom has every node refuse what adds to the log, as the newest heartbeat of the present leader told (O5).
+	noRoom atomic.Bool
 	// elsewhere is the highest index that another voter has applied, as far as leaders have told.
 	elsewhere atomic.Uint64
 
@@ -60,7 +59,7 @@ func (h *heartbeats) hear(term uint64, beat *session.Heartbeat) bool {
 	h.attachment = max(h.attachment, beat.Attachment)
 	h.votesFrom = beat.VotesFrom
 	h.aside.Store(&beat.Aside)
-	h.full.Store(&beat.FullDisks)
+	h.noRoom.Store(beat.NoRoom)
 	h.elsewhere.Store(max(h.elsewhere.Load(), beat.AppliedElsewhere))
 	h.target.note(reached{h.attachment, beat.Compare}, now, h.interval())
 	h.committed.heard(beat.Committed, now.Sub(h.base))
@@ -77,15 +76,7 @@ func (h *heartbeats) forgetLeader() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.attachment, h.target = 0, catchUp{}
-	h.full.Store(nil)
-}
-
-// fullDisks returns the voters whose full disks have every node refuse (O5). It takes no lock.
-func (h *heartbeats) fullDisks() []session.Node {
-	if full := h.full.Load(); full != nil {
-		return *full
-	}
-	return nil
+	h.noRoom.Store(false)
 }
 
 // follow sets the interval that counts to the leader's (R1).

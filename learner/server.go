@@ -367,9 +367,9 @@ type Stats struct {
 	Watches, WatchBytes int
 }
 
-// FullDisks returns the voters whose full disks have every node refuse what adds to the log, as the present leader says
-// (O5); none without a leader. They must not be changed. It takes no lock.
-func (s *Server) FullDisks() []session.Node { return s.beats.fullDisks() }
+// NoRoom reports whether every node is to refuse what adds to the log, as the present leader says: the voters with room
+// on their disks are no quorum (O5). It is false without a leader. It takes no lock.
+func (s *Server) NoRoom() bool { return s.beats.noRoom.Load() }
 
 // AppliedElsewhere returns the highest index that another voter has applied, as far as leaders have told. It takes no
 // lock.

@@ -83,7 +83,7 @@ func (c *testCluster) add(size int) {
 func (c *testCluster) config(n *testNode) config.Config {
 	cfg := config.Default()
 	cfg.Auth.Mode = guard.None
-	cfg.Gate.Room.DiskLimit = 0 // the disk of this machine is not the test's
+	cfg.Gate.Room.DiskLimit = 100 // the disk of this machine is not the test's
 	cfg.DataDir = filepath.Join(c.dir, n.name)
 	for i, other := range c.nodes {
 		cfg.Peers = append(cfg.Peers, config.Peer{

@@ -42,6 +42,8 @@ type drain struct {
 	members  func() []clientport.Member
 	// observes reports whether the node is to have no vote.
 	observes func() bool
+	// away is what the node does while its disk is full and it is not being drained.
+	away evacuation
 	// changed is told that the node's health has another answer.
 	changed func()
 	// news wakes run.
@@ -119,6 +121,9 @@ func (d *drain) Undrain() (bool, error) {
 	}
 	return was, nil
 }
+
+// diskChanged says that the node's disk has become full, or has room again.
+func (d *drain) diskChanged() { signal(d.news) }
 
 func (d *drain) current() *draining {
 	d.mu.Lock()
@@ -252,17 +257,31 @@ func (d *drain) check() error {
 	return nil
 }
 
-// targets returns the client addresses of the nodes that can take clients.
+// targets returns the client addresses of the nodes that can take clients: of those with full disks only if there are
+// no others.
 func (d *drain) targets() []string {
+	roomy, full := d.takers()
+	if len(roomy) == 0 {
+		return full
+	}
+	return roomy
+}
+
+// takers returns the client addresses of the nodes that can take clients: of those that have room, and of those whose
+// disks are full.
+func (d *drain) takers() (roomy, full []string) {
 	aside, _ := d.server.Aside()
-	var all []string
 	for _, m := range d.members() {
-		if m.Node != d.node && m.ClientAddress != "" && !slices.Contains(aside.Unheard, m.Node) &&
-			!slices.Contains(aside.Draining, m.Node) {
-			all = append(all, m.ClientAddress)
+		switch {
+		case m.Node == d.node, m.ClientAddress == "", slices.Contains(aside.Unheard, m.Node),
+			slices.Contains(aside.Draining, m.Node):
+		case slices.Contains(aside.Full, m.Node):
+			full = append(full, m.ClientAddress)
+		default:
+			roomy = append(roomy, m.ClientAddress)
 		}
 	}
-	return all
+	return roomy, full
 }
 
 // successor reports whether a voter could lead in the place of this node: it is heard, and is not being drained.
@@ -272,7 +291,7 @@ func (d *drain) successor() bool {
 	})
 }
 
-// run does the work of drains, until ctx ends. It alone sends clients away.
+// run does the work of drains and of full disks, until ctx ends. It alone sends clients away.
 func (d *drain) run(ctx context.Context) error {
 	var of *pass
 	ticker := d.pulse.Ticker(drainPass)
@@ -283,12 +302,17 @@ func (d *drain) run(ctx context.Context) error {
 			of.end()
 			of = nil
 		}
-		var next <-chan time.Time
 		if now != nil {
 			if of == nil {
+				d.away.drop()
 				of = &pass{drain: d, draining: now}
 			}
 			of.step(ctx)
+		} else {
+			d.away.step(ctx)
+		}
+		var next <-chan time.Time
+		if now != nil || d.away.full() {
 			next = ticker.C
 		}
 		select {

@@ -3,9 +3,11 @@ package node
 // roomMetrics describe how much of the machine is used (O5).
 func roomMetrics() []metric {
 	all := []metric{
-		gauge("disk_used_ratio", "Share of the data directory's file system that is used, 0 to 1.",
-			func(f *figures) float64 { return f.node.ports.room.used() }).
-			when("above 0.8: at disk_limit, opens and writes are refused"),
+		gauge("disk_free_bytes", "Bytes that are free on the data directory's file system.",
+			func(f *figures) float64 { return float64(f.node.ports.room.free()) }).
+			when("below twice disk_reserve_bytes: the disk is soon full"),
+		gauge("disk_reserve_bytes", "Bytes that must be free on the data directory's file system, by disk_limit: with less "+
+			"its disk is full.", func(f *figures) float64 { return float64(f.node.ports.room.reserve()) }),
 		gauge("memory_used_bytes", "Bytes of the objects that the last collection of garbage has found in use.",
 			func(f *figures) float64 { return float64(f.node.ports.room.state.heap.Load()) }).
 			when("above 70 % of memory_limit_bytes: at 80 %, opens are refused"),

@@ -36,15 +36,9 @@ type handover struct {
 
 // handOver is [Node.HandOver]. It asks one voter after the other.
 func (h *handover) handOver(ctx context.Context) error {
-	if h.raft.State() != raft.Leader {
-		return &session.NotLeaderError{}
-	}
-	if waits := h.watchdog.Waits(); waits > h.cfg.Sessions.HeartbeatInterval {
-		return fmt.Errorf("hand leadership over: Raft waits for a write or an entry, for %v so far", waits)
-	}
-	servers := h.others()
-	if len(servers) == 0 {
-		return errAlone
+	servers, err := h.takers()
+	if err != nil {
+		return err
 	}
 	for len(servers) > 0 { // each is asked once: what is known of the others may be better by then
 		next := successors(h.cfg.Node, slices.Collect(maps.Keys(servers)), h.peers())[0]
@@ -55,6 +49,34 @@ func (h *handover) handOver(ctx context.Context) error {
 		delete(servers, next)
 	}
 	return errNotTakenOver
+}
+
+// handOverTo is handOver to one voter alone.
+func (h *handover) handOverTo(ctx context.Context, node session.Node) error {
+	servers, err := h.takers()
+	if err != nil {
+		return err
+	}
+	to, votes := servers[node]
+	if !votes {
+		return errAlone
+	}
+	return h.handTo(ctx, to)
+}
+
+// takers returns the voters that can be asked to lead. The error says why this node cannot hand over now.
+func (h *handover) takers() (map[session.Node]raft.Server, error) {
+	if h.raft.State() != raft.Leader {
+		return nil, &session.NotLeaderError{}
+	}
+	if waits := h.watchdog.Waits(); waits > h.cfg.Sessions.HeartbeatInterval {
+		return nil, fmt.Errorf("hand leadership over: Raft waits for a write or an entry, for %v so far", waits)
+	}
+	servers := h.others()
+	if len(servers) == 0 {
+		return nil, errAlone
+	}
+	return servers, nil
 }
 
 // others returns Raft's servers that vote, without this node.
@@ -75,7 +97,7 @@ func (h *handover) others() map[session.Node]raft.Server {
 // successors returns which of some voters may be asked to lead, in their order; at least one. Raft commits nothing
 // while it waits for one of them, for an election timeout. So those that were not heard are asked only if none was
 // heard: they may not reach the peer port of this node, self. Of those that were heard, the one that has applied most
-// comes first, and nodes that are being drained come last. Raft by itself asks the voter that it has sent most to, the
+// comes first, nodes with full disks come after those, and nodes that are being drained last. Raft by itself asks the voter that it has sent most to, the
 // same one each time, which may be dead.
 func successors(self session.Node, voters []session.Node, known []leader.Peer) []session.Node {
 	heard := slices.DeleteFunc(slices.Clone(known), func(p leader.Peer) bool {
@@ -83,7 +105,8 @@ func successors(self session.Node, voters []session.Node, known []leader.Peer) [
 	})
 	if len(heard) > 0 {
 		slices.SortFunc(heard, func(a, b leader.Peer) int {
-			return cmp.Or(last(a.Draining)-last(b.Draining), cmp.Compare(b.Applied, a.Applied), cmp.Compare(a.Node, b.Node))
+			return cmp.Or(last(a.Draining)-last(b.Draining), last(a.Full)-last(b.Full), cmp.Compare(b.Applied, a.Applied),
+				cmp.Compare(a.Node, b.Node))
 		})
 		nodes := make([]session.Node, len(heard))
 		for i, p := range heard {

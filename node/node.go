@@ -158,7 +158,7 @@ func (n *Node) open() (err error) {
 
 // newDrain makes what drains this node.
 func (n *Node) newDrain() *drain {
-	return &drain{
+	d := &drain{
 		node: n.cfg.Node, timeout: n.cfg.Clients.DrainTimeout, interval: min(n.cfg.Sessions.HeartbeatInterval, drainHears),
 		pulse: n.options.pulse, logger: n.options.Logger,
 		server:   n.server,
@@ -167,6 +167,11 @@ func (n *Node) newDrain() *drain {
 		observes: n.roster.observes,
 		news:     make(chan struct{}, 1),
 	}
+	d.away = evacuation{
+		drain: d, full: func() bool { return n.ports.room.full() }, noRoom: n.server.NoRoom,
+		handOverTo: n.roles.terms.handover.handOverTo,
+	}
+	return d
 }
 
 // openState makes the replicated state, and the parts that observe it.

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime/metrics"
 	"strconv"
 	"strings"
@@ -39,16 +38,13 @@ const (
 
 // Measures read how much of the machine is used. A test has its own.
 type Measures struct {
-	// Disk returns which share of the data directory's file system is used, 0 to 1.
-	Disk func() (float64, error)
+	// Disk returns how much room the data directory's file system has.
+	Disk func() (Disk, error)
 	// Heap returns the bytes of the objects that the last collection of garbage has found in use.
 	Heap func() uint64
 }
 
 const (
-	// calmDisk is how far below disk_limit a full disk must fall to have room again: a snapshot that is written and the
-	// log that is cut after it move the share to and fro.
-	calmDisk = 0.05
 	// shareOfOpens and shareOfAll are the shares of the memory limit beyond which opens, and resumes and writes too, are
 	// refused. The collector works ever more as the heap in use comes near the limit: at nine tenths it collects ten times
 	// for each time that the heap is filled.
@@ -56,41 +52,43 @@ const (
 	calmMemory               = 0.05
 )
 
-// threshold is passed upwards at one share, and downwards at a lower one.
+// threshold is a share of memory. It is passed upwards at one share, and downwards at a lower one.
 type threshold struct {
 	at, calm float64
 	over     bool
 }
 
-// look takes the present share. at = 0 is never passed.
-func (t *threshold) look(share float64) (over, changed bool) {
+// look takes the present share, and reports whether the threshold was passed either way.
+func (t *threshold) look(share float64) (changed bool) {
 	was := t.over
 	switch {
-	case t.at > 0 && share >= t.at:
+	case share >= t.at:
 		t.over = true
 	case share < t.at-t.calm:
 		t.over = false
 	}
-	return t.over, t.over != was
+	return t.over != was
 }
 
 // room looks how much of the disk and of the memory is used, and has the gate refuse what would take more (O5). What
 // ends sessions or keeps them alive goes on. One goroutine calls run, and another watchDisk: asking a disk that hangs
 // takes as long as the disk hangs, and holds up nothing else. The other methods are safe for concurrent use.
 type room struct {
-	node     session.Node
-	limit    int
 	memory   Memory
 	measures Measures
 	pulse    session.Pulse
 	interval time.Duration
 	logger   hclog.Logger
-	// others returns the voters whose full disks have every node refuse.
-	others func() []session.Node
-	gate   *gate.Gate
+	// noRoom reports whether the voters with room on their disks are no quorum, and fullDisks returns the members whose
+	// disks are full, both by the leader's word.
+	noRoom    func() bool
+	fullDisks func() []session.Node
+	gate      *gate.Gate
+	// changed is told that the disk has become full, or has room again.
+	changed func()
 
 	// disk and complaints are watchDisk's, opens and all are run's.
-	disk       threshold
+	disk       fullDisk
 	complaints rate.Sometimes
 	opens, all threshold
 	state      roomState
@@ -98,8 +96,8 @@ type room struct {
 
 // roomState is what the last looks have found. Safe for concurrent use.
 type roomState struct {
-	// disk is the share that is used, as bits.
-	disk atomic.Uint64
+	// disk is what the disk has told last; nil before that.
+	disk atomic.Pointer[Disk]
 	heap atomic.Uint64
 	// full says that this node's disk is full. While the disk gives no answer, the last one counts.
 	full atomic.Bool
@@ -110,18 +108,19 @@ type roomState struct {
 func newRoom(n *Node) *room {
 	measures := n.options.Measures
 	if measures.Disk == nil {
-		measures.Disk = diskUse(n.dir.Path)
+		measures.Disk = func() (Disk, error) { return DiskOf(n.dir.Path) }
 	}
 	if measures.Heap == nil {
 		measures.Heap = heapInUse
 	}
-	limit := n.cfg.Gate.Room.DiskLimit
 	return &room{
-		node: n.cfg.Node, limit: limit, memory: n.options.Memory, measures: measures, pulse: n.options.pulse,
+		memory: n.options.Memory, measures: measures, pulse: n.options.pulse,
 		interval: n.cfg.Sessions.HeartbeatInterval, logger: n.options.Logger,
-		others:     n.server.FullDisks,
+		noRoom:     n.server.NoRoom,
+		fullDisks:  func() []session.Node { a, _ := n.server.Aside(); return a.Full },
 		gate:       n.ports.client.Gate(),
-		disk:       threshold{at: float64(limit) / 100, calm: calmDisk},
+		changed:    n.health.drain.diskChanged,
+		disk:       fullDisk{limit: n.cfg.Gate.Room.DiskLimit},
 		opens:      threshold{at: shareOfOpens, calm: calmMemory},
 		all:        threshold{at: shareOfAll, calm: calmMemory},
 		complaints: rate.Sometimes{Interval: complaintInterval},
@@ -168,20 +167,24 @@ func (r *room) watchDisk(ctx context.Context) error {
 }
 
 func (r *room) measureDisk() {
-	share, err := r.measures.Disk()
+	disk, err := r.measures.Disk()
 	if err != nil { // the watchdog judges the disk
 		r.complaints.Do(func() { r.logger.Warn("room on the disk not known", "error", err) })
 		return
 	}
-	r.state.disk.Store(math.Float64bits(share))
-	full, changed := r.disk.look(share)
+	r.state.disk.Store(&disk)
+	full, changed := r.disk.look(disk)
 	r.state.full.Store(full)
-	switch {
+	if changed {
+		r.changed()
+	}
+	switch reserve := r.reserve(); {
 	case changed && full:
-		r.logger.Warn("the disk is full: opens and writes are refused here, and everywhere if a quorum needs this node",
-			"used", percent(share), "disk_limit", r.limit)
+		r.logger.Warn("the disk is full: other nodes are to lead and to serve the clients; if no quorum has room, every node "+
+			"refuses opens and writes",
+			"free", disk.Free, "reserve", reserve, "enough", enough(reserve))
 	case changed:
-		r.logger.Info("the disk has room again", "used", percent(share), "disk_limit", r.limit)
+		r.logger.Info("the disk has room again", "free", disk.Free, "reserve", reserve)
 	}
 }
 
@@ -203,15 +206,11 @@ func (r *room) look() {
 }
 
 func (r *room) lookAtDisks() {
-	var hold string
-	if r.full() {
-		hold = fmt.Sprintf("%d percent of the disk of node %d", r.limit, r.node)
-	} else if full := r.others(); len(full) > 0 {
-		hold = "the disks of nodes that a quorum needs: " + nodesText(full)
-	} else {
+	if !r.noRoom() {
 		r.state.diskHold.Store(nil)
 		return
 	}
+	hold := "no quorum has room, full are the disks of nodes " + nodesText(r.fullDisks())
 	r.state.diskHold.Store(&hold)
 }
 
@@ -222,8 +221,7 @@ func (r *room) lookAtMemory() {
 		return
 	}
 	share := float64(heap) / float64(r.memory.Limit)
-	_, opens := r.opens.look(share)
-	_, all := r.all.look(share)
+	opens, all := r.opens.look(share), r.all.look(share)
 	hold := fmt.Sprintf("%d bytes from %s", r.memory.Limit, r.memory.From)
 	switch {
 	case (opens || all) && r.opens.over:
@@ -242,11 +240,22 @@ func (r *room) refusedForMemory() string {
 	return "opens"
 }
 
-// full reports whether this node's disk is full.
+// full reports whether this node's disk is full (O5).
 func (r *room) full() bool { return r.state.full.Load() }
 
-// used returns which share of the disk is used.
-func (r *room) used() float64 { return math.Float64frombits(r.state.disk.Load()) }
+// free returns how many bytes are free on the disk.
+func (r *room) free() uint64 { return r.measured().Free }
+
+// reserve returns how many bytes must be free on the disk: with less it is full.
+func (r *room) reserve() uint64 { return r.measured().Reserve(r.disk.limit) }
+
+// measured returns what the disk has told last.
+func (r *room) measured() Disk {
+	if disk := r.state.disk.Load(); disk != nil {
+		return *disk
+	}
+	return Disk{}
+}
 
 // left returns a [session.LimitError] while what adds to the log is refused for want of room on disks. The leader asks
 // it for the requests of other nodes, which may not have heard of the full disk yet.
@@ -257,9 +266,13 @@ func (r *room) left() error {
 	return nil
 }
 
-// warning says what is refused and why; nothing while there is room.
+// warning says whether the disk is full, and what is refused and why; nothing while there is room.
 func (r *room) warning() string {
 	var all []string
+	if r.full() {
+		all = append(all, fmt.Sprintf("the disk is full: %d MiB are free, and must be %d MiB", r.free()>>20,
+			enough(r.reserve())>>20))
+	}
 	if hold := r.state.diskHold.Load(); hold != nil {
 		all = append(all, "opens and writes are refused: over the limit disk_limit ("+*hold+")")
 	}
@@ -268,8 +281,6 @@ func (r *room) warning() string {
 	}
 	return strings.Join(all, "; ")
 }
-
-func percent(share float64) string { return strconv.Itoa(int(math.Round(100*share))) + " %" }
 
 func nodesText(nodes []session.Node) string {
 	texts := make([]string, len(nodes))

@@ -18,22 +18,27 @@ import (
 	"holdfast/transport/gate"
 )
 
-// The disk counts as full from disk_limit on, and has room again 5 percent lower. Memory refuses opens first, then
-// resumes and writes. A touch is never refused, and the disks of others count only when a quorum needs them.
+// tenth is a disk of 1,000 bytes whose reserve is a tenth, by default.
+func tenth(free uint64) Disk { return Disk{Size: 1000, Free: free} }
+
+// The disk is full while less than its reserve is free, and until half as much again is free. Memory refuses opens
+// first, then resumes and writes. A touch is never refused. Opens and writes are refused when no quorum has room on its
+// disks, and not because this one is full.
 func TestRoom(t *testing.T) {
-	var share float64
+	var free uint64
 	var heap uint64
 	var failing error
-	var others []session.Node
+	var noRoom bool
 	g := gate.New(gate.Config{})
 	r := &room{
-		node: 2, limit: 90, memory: Memory{Limit: 1000, From: MemoryFromSetting}, logger: hclog.NewNullLogger(), gate: g,
+		memory: Memory{Limit: 1000, From: MemoryFromSetting}, logger: hclog.NewNullLogger(), gate: g,
+		changed: func() {},
 		measures: Measures{
-			Disk: func() (float64, error) { return share, failing },
+			Disk: func() (Disk, error) { return tenth(free), failing },
 			Heap: func() uint64 { return heap },
 		},
-		others:     func() []session.Node { return others },
-		disk:       threshold{at: 0.9, calm: calmDisk},
+		noRoom:     func() bool { return noRoom },
+		fullDisks:  func() []session.Node { return []session.Node{1, 3} },
 		opens:      threshold{at: shareOfOpens, calm: calmMemory},
 		all:        threshold{at: shareOfAll, calm: calmMemory},
 		complaints: rate.Sometimes{Interval: time.Hour},
@@ -44,28 +49,30 @@ func TestRoom(t *testing.T) {
 		memory = "opens memory_limit, resumes memory_limit, writes memory_limit"
 	)
 	for _, step := range []struct {
-		share  float64
+		free   uint64
 		heap   uint64
-		others []session.Node
 		err    error
+		noRoom bool
+		full   bool
 		want   string
 	}{
-		{share: 0.899, heap: 799, want: ""},
-		{share: 0.9, want: disk},
-		{share: 0.86, want: disk},
-		{share: 0.1, err: errors.New("no answer"), want: disk}, // nothing is known: what was known counts
-		{share: 0.849, want: ""},
-		{others: []session.Node{1, 3}, want: disk},
-		{want: ""},
-		{heap: 800, want: opens},
-		{heap: 760, want: opens},
-		{heap: 900, want: memory},
-		{heap: 860, want: memory},
-		{heap: 849, want: opens},
-		{heap: 749, want: ""},
-		{heap: 950, share: 0.95, want: "opens disk_limit, resumes memory_limit, writes disk_limit"},
+		{free: 100, heap: 799, want: ""},
+		{free: 99, full: true, want: ""},
+		{free: 149, full: true, want: ""},
+		{free: 900, err: errors.New("no answer"), full: true, want: ""}, // nothing is known: what was known counts
+		{free: 99, full: true, noRoom: true, want: disk},
+		{free: 150, want: ""},
+		{free: 900, noRoom: true, want: disk},
+		{free: 900, want: ""},
+		{free: 900, heap: 800, want: opens},
+		{free: 900, heap: 760, want: opens},
+		{free: 900, heap: 900, want: memory},
+		{free: 900, heap: 860, want: memory},
+		{free: 900, heap: 849, want: opens},
+		{free: 900, heap: 749, want: ""},
+		{free: 50, heap: 950, full: true, noRoom: true, want: "opens disk_limit, resumes memory_limit, writes disk_limit"},
 	} {
-		share, heap, others, failing = step.share, step.heap, step.others, step.err
+		free, heap, noRoom, failing = step.free, step.heap, step.noRoom, step.err
 		r.measureDisk()
 		r.look()
 		var got []string
@@ -78,25 +85,58 @@ func TestRoom(t *testing.T) {
 		if now := strings.Join(got, ", "); now != step.want {
 			t.Errorf("%+v: refused are %q, want %q", step, now, step.want)
 		}
-		if warned := r.warning() != ""; warned != (step.want != "") {
+		if warned := r.warning() != ""; warned != (step.full || step.want != "") {
 			t.Errorf("%+v: warning %q", step, r.warning())
 		}
 		if left := r.left(); (left != nil) != strings.Contains(step.want, "disk") {
 			t.Errorf("%+v: the leader refuses with %v", step, left)
 		}
-		if full := r.full(); full && len(step.others) > 0 {
-			t.Errorf("%+v: the disks of others make this one full", step)
+		if full := r.full(); full != step.full {
+			t.Errorf("%+v: full is %t", step, full)
 		}
 	}
 }
 
-// The share of a real file system lies between 0 and 1, and a directory that is not there has none.
-func TestDiskUse(t *testing.T) {
-	if share, err := diskUse(t.TempDir())(); err != nil || share < 0 || share > 1 {
-		t.Errorf("got %v, %v", share, err)
+// No more is free on a real file system than it has, and a directory that is not there has none.
+func TestDiskOf(t *testing.T) {
+	if disk, err := DiskOf(t.TempDir()); err != nil || disk.Free > disk.Size {
+		t.Errorf("got %+v, %v", disk, err)
 	}
-	if _, err := diskUse(t.TempDir() + "/none")(); err == nil && runtime.GOOS == "linux" {
+	if _, err := DiskOf(t.TempDir() + "/none"); err == nil && runtime.GOOS == "linux" {
 		t.Error("a directory that is not there has no error")
+	}
+}
+
+// A large disk is not full while 4 GiB are free, a small one while a tenth is free. A disk_limit counts as it stands, and
+// a disk whose size is not known is never full.
+func TestReserve(t *testing.T) {
+	const gib = 1 << 30
+	for _, of := range []struct {
+		size  uint64
+		limit int
+		want  uint64
+	}{
+		{size: 1000 * gib, want: 4 * gib}, // a laptop's disk with 80 GiB free has room
+		{size: 40 * gib, want: 4 * gib},
+		{size: 10 * gib, want: gib},
+		{size: 1000 * gib, limit: 90, want: 100 * gib},
+		{size: 10 * gib, limit: 99, want: gib / 10},
+		{size: 10 * gib, limit: 100},
+		{size: 0},
+	} {
+		reserve := Disk{Size: of.size}.Reserve(of.limit)
+		if reserve > of.want || of.want-reserve > 100 { // of whole percents
+			t.Errorf("disk_limit %d of %d bytes: the reserve is %d bytes, want %d", of.limit, of.size, reserve, of.want)
+		}
+		for _, at := range []struct {
+			free uint64
+			full bool
+		}{{reserve, false}, {0, reserve > 0}} {
+			disk := fullDisk{limit: of.limit}
+			if full, _ := disk.look(Disk{of.size, at.free}); full != at.full {
+				t.Errorf("disk_limit %d: with %d of %d bytes free the disk is full: %t", of.limit, at.free, of.size, full)
+			}
+		}
 	}
 }
 
@@ -108,23 +148,23 @@ func TestRoomOfADiskThatHangs(t *testing.T) {
 		var heap atomic.Uint64
 		g := gate.New(gate.Config{})
 		r := &room{
-			node: 2, limit: 90, memory: Memory{Limit: 1000, From: MemoryFromSetting}, logger: hclog.NewNullLogger(), gate: g,
+			memory: Memory{Limit: 1000, From: MemoryFromSetting}, logger: hclog.NewNullLogger(), gate: g,
+			changed: func() {},
 			measures: Measures{
-				Disk: func() (float64, error) {
+				Disk: func() (Disk, error) {
 					if asked++; asked > 1 {
 						<-hangs
-						return 0.1, nil
+						return tenth(900), nil
 					}
-					return 0.95, nil
+					return tenth(50), nil
 				},
 				Heap: heap.Load,
 			},
 			interval: time.Second,
-			others:   func() []session.Node { return nil },
-			disk:     threshold{at: 0.9, calm: calmDisk},
 			opens:    threshold{at: shareOfOpens, calm: calmMemory},
 			all:      threshold{at: shareOfAll, calm: calmMemory},
 		}
+		r.noRoom, r.fullDisks = r.full, func() []session.Node { return []session.Node{2} } // no other node votes
 		ctx, cancel := context.WithCancel(t.Context())
 		var parts sync.WaitGroup
 		parts.Go(func() { _ = r.watchDisk(ctx) })

@@ -40,6 +40,7 @@ func (e *DrainRefusedError) Is(target error) bool { return target == ErrDrainRef
 
 // Aside are the members of a cluster to which no client is sent, as the leader knows them.
 type Aside struct {
-	// Unheard are those that the leader has not heard lately, Draining those that are being drained.
-	Unheard, Draining []Node
+	// Unheard are those that the leader has not heard lately, Draining those that are being drained, and Full the others
+	// whose disks are full (O5). A client is sent to one of Full only if there is no other node.
+	Unheard, Draining, Full []Node
 }

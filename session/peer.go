@@ -53,8 +53,8 @@ type Heartbeat struct {
 	AppliedElsewhere uint64
 	// Aside are the members to which no client is sent.
 	Aside Aside
-	// FullDisks are the voters whose full disks have every node refuse opens and writes of the tree, by node (O5).
-	FullDisks []Node
+	// NoRoom has every node refuse opens and writes of the tree: the voters with room on their disks are no quorum (O5).
+	NoRoom bool
 	// Traced are entries that are in traces, at most [MaxTraced]: nothing depends on them.
 	Traced []Traced
 }

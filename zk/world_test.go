@@ -57,7 +57,7 @@ func runSetup(t *testing.T, setup whole.Setup, f func(c *world)) {
 	})
 }
 
-// hosts gives out the servers in turn.
+// hosts gives out the servers in turn: in the order in which a test names them, and in no order if it names none.
 type hosts struct {
 	mu      sync.Mutex
 	servers []string
@@ -66,7 +66,9 @@ type hosts struct {
 }
 
 func (h *hosts) Init(servers []string) error {
-	h.servers = servers
+	if h.servers == nil {
+		h.servers = servers
+	}
 	return nil
 }
 
@@ -97,11 +99,12 @@ func dial(t *testing.T, c *world, host string, timeout time.Duration, servers ..
 	*zookeeper.Conn, <-chan zookeeper.Event,
 ) {
 	t.Helper()
+	named := &hosts{servers: servers}
 	if len(servers) == 0 {
 		servers = []string{"n1:7404", "n2:7404", "n3:7404"}
 	}
 	conn, events, err := zookeeper.Connect(servers, timeout,
-		zookeeper.WithHostProvider(&hosts{}), zookeeper.WithLogger(silent{}), zookeeper.WithLogInfo(false),
+		zookeeper.WithHostProvider(named), zookeeper.WithLogger(silent{}), zookeeper.WithLogInfo(false),
 		zookeeper.WithDialer(func(_, address string, within time.Duration) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), within)
 			defer cancel()

@@ -14,8 +14,8 @@ type Gate struct {
 
 // Room says how much of the machine a node uses before it refuses what would take more.
 type Room struct {
-	// DiskLimit is the share of the data directory's file system, in percent, from which on the node's disk counts as
-	// full; 0 is no limit.
+	// DiskLimit is the share of the data directory's file system that may be used, in percent; 0 means what its size
+	// asks for. Beyond it the disk is full.
 	DiskLimit int
 	// MemoryLimit is in bytes; 0 means that of the control group.
 	MemoryLimit uint64
@@ -60,10 +60,11 @@ func gateSettings() []setting {
 
 func roomSettings() []setting {
 	return []setting{
-		number("disk_limit", "90", span[int]{0, 99},
+		number("disk_limit", "0", span[int]{0, 100},
 			func(c *Config) *int { return &c.Gate.Room.DiskLimit }).
-			helps("percent of the file system of data_dir that may be used: beyond it opens and writes of the tree are " +
-				"refused, and sessions are kept; 0 is no limit; nodes may differ"),
+			helps("percent of the file system of data_dir that may be used: beyond it the disk is full, and other nodes lead " +
+				"and serve the clients; 0: 90, and on a disk of more than 40 GiB all but 4 GiB; 100 is no limit; nodes may " +
+				"differ"),
 		number("memory_limit", "0", span[uint64]{0, 1 << 50},
 			func(c *Config) *uint64 { return &c.Gate.Room.MemoryLimit }).
 			helps("bytes of memory that the Go runtime keeps within; opens, then resumes and writes, are refused near it; " +

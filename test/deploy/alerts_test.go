@@ -76,7 +76,8 @@ var healthy = map[string]string{
 	`holdfast_tls_certificate_expires_timestamp_seconds{instance="n2"}`:      `0x400`, // speaks without TLS
 	`holdfast_tls_ca_expires_timestamp_seconds{instance="n1"}`:               `5300000x400`,
 	`holdfast_tls_ca_expires_timestamp_seconds{instance="n2"}`:               `0x400`,
-	`holdfast_disk_used_ratio{instance="n2"}`:                                `0.7x400`,
+	`holdfast_disk_free_bytes{instance="n2"}`:                                `900x400`,
+	`holdfast_disk_reserve_bytes{instance="n2"}`:                             `400x400`,
 	`holdfast_refusing{instance="n2",reason="disk"}`:                         `0x400`,
 	`holdfast_refusing{instance="n2",reason="memory"}`:                       `0x400`,
 	`holdfast_client_slow_readers_total{instance="n1"}`:                      `2x400`,
@@ -151,7 +152,7 @@ var faults = map[string]fault{
 		`holdfast_client_opens_refused_total{instance="n1",reason="node"}`, `0+1x19 20+100x400`,
 	), 7 * time.Minute},
 	"a disk fills": {"HoldfastDiskNearlyFull", one(
-		`holdfast_disk_used_ratio{instance="n2"}`, `0.7x19 0.85x400`,
+		`holdfast_disk_free_bytes{instance="n2"}`, `900x19 700x400`,
 	), 6 * time.Minute},
 	"a disk is full": {"HoldfastNoRoom", one(
 		`holdfast_refusing{instance="n2",reason="disk"}`, `0x19 1x400`,

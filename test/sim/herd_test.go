@@ -41,7 +41,7 @@ func TestSettingsHoldAHerd(t *testing.T) {
 		for i := range endpoints {
 			cfg := config.Default()
 			cfg.Auth.Mode = "none"
-			cfg.Gate.Room.DiskLimit = 0 // the disk of this machine is not the test's
+			cfg.Gate.Room.DiskLimit = 100 // the disk of this machine is not the test's
 			cfg.Node, cfg.DataDir = session.Node(i+1), filepath.Join(dir, strconv.Itoa(i))
 			cfg.Gate.MaxOpensPerSecond, cfg.Gate.MaxResumesPerSecond = perSecond, perSecond
 			for j := range endpoints {

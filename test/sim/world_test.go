@@ -171,7 +171,7 @@ func (w *world) stream(name string) *rand.Rand {
 func (w *world) config(name, dir string) config.Config {
 	cfg := config.Default()
 	cfg.Auth.Mode = "none"
-	cfg.Gate.Room.DiskLimit = 0 // the disk of this machine is not the test's
+	cfg.Gate.Room.DiskLimit = 100 // the disk of this machine is not the test's
 	cfg.ClusterID = "sim"
 	cfg.DataDir = dir
 	for i, n := range w.names {

@@ -33,7 +33,7 @@ func Begin(cfg config.Config, o node.Options) (*Life, error) {
 		o.Logger = hclog.NewNullLogger()
 	}
 	if o.Measures.Disk == nil {
-		o.Measures.Disk = func() (float64, error) { return 0.5, nil }
+		o.Measures.Disk = func() (node.Disk, error) { return node.Disk{Size: 2 << 30, Free: 1 << 30}, nil }
 	}
 	n, err := node.New(cfg, o)
 	if err != nil {

@@ -3,7 +3,6 @@ package whole_test
 import (
 	"context"
 	"errors"
-	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,17 +14,24 @@ import (
 	"holdfast/test/bubble"
 )
 
-// disks are the shares of the nodes' disks that are used, which a test sets.
+// disks are the nodes' disks, of 1,000 MiB each: a test sets how many are free. A disk is full with less than 100, and
+// has room again with 150.
 type disks [3]atomic.Uint64
 
-func (d *disks) set(share float64, nodes ...int) {
+func roomy() *disks {
+	var d disks
+	d.set(500, 0, 1, 2)
+	return &d
+}
+
+func (d *disks) set(free uint64, nodes ...int) {
 	for _, i := range nodes {
-		d[i].Store(math.Float64bits(share))
+		d[i].Store(free)
 	}
 }
 
 func (d *disks) options(i int, o *node.Options) {
-	o.Measures.Disk = func() (float64, error) { return math.Float64frombits(d[i].Load()), nil }
+	o.Measures.Disk = func() (node.Disk, error) { return node.Disk{Size: 1000 << 20, Free: d[i].Load() << 20}, nil }
 }
 
 // wantFull fails the test unless err is a refusal for want of room on a disk.
@@ -36,12 +42,13 @@ func wantFull(t *testing.T, doing string, err error) {
 	}
 }
 
-// O5: while disks are full that a quorum needs, opens and writes of the tree are refused at every node. Sessions are
-// kept, they are closed, and they expire. A full disk that no quorum needs stops nobody but its own clients.
+// O5: while no quorum has room on its disks, opens and writes of the tree are refused at every node. Sessions are kept,
+// they are closed, and they expire. A full disk that no quorum needs stops nobody. A leader hands over to the only node
+// with room, though it does not help.
 func TestFullDisks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var used disks
-		f := simulated(t, 3, used.options)
+		free := roomy()
+		f := simulated(t, 3, free.options)
 		defer f.end()
 		leads := f.leader()
 		follower := (leads + 1) % 3
@@ -75,28 +82,31 @@ func TestFullDisks(t *testing.T) {
 		defer func() { _ = dies.Close() }()
 		lost := must(dies)
 
-		used.set(0.91, follower)
+		free.set(99, follower)
 		time.Sleep(3 * time.Second)
 		away := f.client("away", f.peers[follower].Client)
 		defer func() { _ = away.Close() }()
-		_, err := open(away)
-		wantFull(t, "open through the node with the full disk", err)
+		must(away)
 		st, err := admin.Status(t.Context(), f.peers[follower].Client)
-		if err != nil || !st.Ready || !strings.Contains(st.Warning, "disk_limit (90 percent of the disk of node ") {
+		if err != nil || !st.Ready || st.Warning != "the disk is full: 99 MiB are free, and must be 150 MiB" {
 			t.Errorf("status of the full node: %+v, %v", st, err)
 		}
 		if st, err = admin.Status(t.Context(), f.peers[leads].Client); err != nil || st.Warning != "" {
 			t.Errorf("one full disk of three: the leader says %q, %v", st.Warning, err)
 		}
 
-		used.set(0.91, leads)
+		free.set(99, leads)
 		time.Sleep(3 * time.Second)
 		_, err = open(admin)
 		wantFull(t, "open", err)
 		wantFull(t, "create", create(keeps, "/refused"))
-		third := f.peers[3-leads-follower].Client
-		if st, err = admin.Status(t.Context(), third); err != nil || !strings.Contains(st.Warning, "that a quorum needs") {
+		third := 3 - leads - follower
+		st, err = admin.Status(t.Context(), f.peers[third].Client)
+		if err != nil || !strings.Contains(st.Warning, "disk_limit (no quorum has room, full are the disks of nodes ") {
 			t.Errorf("two full disks of three: the third says %q, %v", st.Warning, err)
+		}
+		if now := f.leader(); now != third {
+			t.Errorf("two full disks of three: node %d leads, want node %d", now+1, third+1)
 		}
 		f.net.Pause("dies")
 		defer f.net.Resume("dies")
@@ -113,11 +123,11 @@ func TestFullDisks(t *testing.T) {
 			t.Errorf("a session without a client: %+v, %v, want that it has expired", found, unread)
 		}
 
-		used.set(0.87, leads, follower) // below the limit, and not yet calm
+		free.set(149, leads, follower) // more than the reserve, and not yet enough
 		time.Sleep(3 * time.Second)
 		_, err = open(admin)
-		wantFull(t, "open at 87 percent", err)
-		used.set(0.84, leads, follower)
+		wantFull(t, "open at 149 MiB", err)
+		free.set(150, leads, follower)
 		time.Sleep(3 * time.Second)
 		must(admin)
 		if err = create(keeps, "/after"); err != nil {

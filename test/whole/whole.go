@@ -51,6 +51,8 @@ type Setup struct {
 	Log io.Writer
 	// Telling bounds what each node keeps to tell watches.
 	Telling learner.Telling
+	// Disk returns how much room the disk of a node has; nil: half of it is free.
+	Disk func(of session.Node) node.Disk
 }
 
 // logger returns the logger of a node.
@@ -102,6 +104,9 @@ func (c *Cluster) start() (nodes []*Life) {
 		o := node.Options{Logger: c.Setup.logger(name), Network: c.Host(name), Telling: c.Setup.Telling}
 		if c.Setup.Spans != nil {
 			o.Spans = c.Setup.Spans(cfg.Node)
+		}
+		if c.Setup.Disk != nil {
+			o.Measures.Disk = func() (node.Disk, error) { return c.Setup.Disk(cfg.Node), nil }
 		}
 		n, err := Begin(cfg, o)
 		if err != nil {

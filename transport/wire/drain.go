@@ -39,6 +39,9 @@ func asideFrom(h *peerv1.Heartbeat) (a session.Aside, err error) {
 	if a.Draining, err = nodesFrom("heartbeat.draining", h.GetDraining()); err != nil {
 		return session.Aside{}, err
 	}
+	if a.Full, err = nodesFrom("heartbeat.full_disks", h.GetFullDisks()); err != nil {
+		return session.Aside{}, err
+	}
 	return a, nil
 }
 

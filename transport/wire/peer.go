@@ -280,7 +280,8 @@ func LeaderProto(m session.LeaderMessage) (*peerv1.LeaderMessage, error) {
 			Interval:         durationpb.New(m.Heartbeat.Interval),
 			Unheard:          nodesProto(m.Heartbeat.Aside.Unheard),
 			Draining:         nodesProto(m.Heartbeat.Aside.Draining),
-			FullDisks:        nodesProto(m.Heartbeat.FullDisks),
+			FullDisks:        nodesProto(m.Heartbeat.Aside.Full),
+			NoRoom:           m.Heartbeat.NoRoom,
 		}
 		for _, id := range m.Heartbeat.NotTaken {
 			h.NotTaken = append(h.NotTaken, uint64(id))
@@ -317,10 +318,6 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 		if err != nil {
 			return session.LeaderMessage{}, err
 		}
-		full, err := nodesFrom("heartbeat.full_disks", h.GetFullDisks())
-		if err != nil {
-			return session.LeaderMessage{}, err
-		}
 		compared, err := comparisonFrom(h.GetCompared())
 		return session.LeaderMessage{Heartbeat: &session.Heartbeat{
 			Interval:         interval,
@@ -336,7 +333,7 @@ func LeaderFrom(m *peerv1.LeaderMessage) (session.LeaderMessage, error) {
 			Committed:        h.GetCommitted(),
 			AppliedElsewhere: h.GetAppliedElsewhere(),
 			Aside:            aside,
-			FullDisks:        full,
+			NoRoom:           h.GetNoRoom(),
 			Traced:           tracedFrom(h.GetTraced()),
 		}}, err
 	case *peerv1.LeaderMessage_Replies:

@@ -305,7 +305,7 @@ func (x *DrainStatus) GetDone() bool {
 
 // Draining says that the node is about to be taken away, and serves this connection for a while. Move its global
 // sessions to other nodes now, while this one still keeps them alive. The node takes no opens and no resumes of global
-// sessions.
+// sessions. A node whose disk is full says it too, once, and takes them.
 type Draining struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Client addresses of nodes that can take the sessions, in the order in which this client should try them: the node

@@ -464,8 +464,10 @@ type Heartbeat struct {
 	// Members that the leader has not heard lately, and members whose nodes are being drained: no client is sent to them.
 	Unheard  []uint32 `protobuf:"varint,20,rep,packed,name=unheard,proto3" json:"unheard,omitempty"`
 	Draining []uint32 `protobuf:"varint,21,rep,packed,name=draining,proto3" json:"draining,omitempty"`
-	// Voters whose full disks have every node refuse opens and writes of the tree (O5).
+	// Other members whose disks are full: no client is sent to them while there are others (O5).
 	FullDisks []uint32 `protobuf:"varint,22,rep,packed,name=full_disks,json=fullDisks,proto3" json:"full_disks,omitempty"`
+	// Every node refuses opens and writes of the tree: the voters with room on their disks are no quorum (O5).
+	NoRoom bool `protobuf:"varint,23,opt,name=no_room,json=noRoom,proto3" json:"no_room,omitempty"`
 	// Entries of the leader that are in traces, at most 64: the node tells their traces when it applied them. Nothing
 	// depends on them, and none that is lost comes again.
 	Traced        []*Traced `protobuf:"bytes,25,rep,name=traced,proto3" json:"traced,omitempty"`
@@ -606,6 +608,13 @@ func (x *Heartbeat) GetFullDisks() []uint32 {
 		return x.FullDisks
 	}
 	return nil
+}
+
+func (x *Heartbeat) GetNoRoom() bool {
+	if x != nil {
+		return x.NoRoom
+	}
+	return false
 }
 
 func (x *Heartbeat) GetTraced() []*Traced {
@@ -2957,7 +2966,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\aWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\rR\x06leader\x12\x16\n" +
-	"\x06format\x18\x03 \x01(\rR\x06format\"\xaa\x04\n" +
+	"\x06format\x18\x03 \x01(\rR\x06format\"\xc3\x04\n" +
 	"\tHeartbeat\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04good\x18\x02 \x01(\x04R\x04good\x12\x1c\n" +
@@ -2978,7 +2987,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\aunheard\x18\x14 \x03(\rR\aunheard\x12\x1a\n" +
 	"\bdraining\x18\x15 \x03(\rR\bdraining\x12\x1d\n" +
 	"\n" +
-	"full_disks\x18\x16 \x03(\rR\tfullDisks\x120\n" +
+	"full_disks\x18\x16 \x03(\rR\tfullDisks\x12\x17\n" +
+	"\ano_room\x18\x17 \x01(\bR\x06noRoom\x120\n" +
 	"\x06traced\x18\x19 \x03(\v2\x18.holdfast.peer.v1.TracedR\x06traced\"4\n" +
 	"\x06Traced\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x14\n" +
