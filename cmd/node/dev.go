@@ -47,15 +47,17 @@ type dev struct {
 	tls bool
 	// temporary says that dir is removed at the end.
 	temporary bool
+	// disk returns how much room the file system of a directory has.
+	disk func(dir string) (node.Disk, error)
 }
 
 func devCommand(environ []string) *cobra.Command {
-	var d dev
+	d := dev{disk: node.DiskOf}
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole cluster in this process, on loopback",
 		Long: "Run a whole cluster in this process, on loopback. Its nodes have the default settings, except for the " +
-			"flags below.\n" +
+			"flags below,\nand disk_limit=100: with little room on the disk it warns, and serves.\n" +
 			"They read no file, and of the HOLDFAST_ variables " + superVariable + " alone, the NAME:HASH of the client " +
 			"that no\naccess list of the tree holds back. All nodes end together. To see a cluster lose a node, run it " +
 			"in\ncontainers (make up).",
@@ -111,6 +113,15 @@ func valueOf(variable string, environ []string) (value string) {
 	return value
 }
 
+// warnOfDisk prints that little room is left on the disk of the nodes: they serve until a write fails.
+func warnOfDisk(to io.Writer, dir string, disk node.Disk) {
+	if reserve := disk.Reserve(0); disk.Free < reserve {
+		//nolint:errcheck // there is nobody else to tell
+		fmt.Fprintf(to, "node: only %d MiB are free on the disk of %s: node run would count it as full, with less than %d "+
+			"MiB; node dev serves until a write fails\n", disk.Free>>20, dir, reserve>>20)
+	}
+}
+
 // warnOfVariables prints the variables that are set for a node and that node dev ignores: node run would read or refuse
 // them.
 func warnOfVariables(to io.Writer, environ []string) {
@@ -142,6 +153,9 @@ func (d dev) serve(ctx context.Context, stdout, stderr io.Writer) error {
 	group, running := errgroup.WithContext(context.WithoutCancel(ctx))
 	running, cancel := context.WithCancel(running)
 	defer cancel()
+	if disk, err := d.disk(d.dir); err == nil { // a node that cannot read it says so
+		warnOfDisk(stderr, d.dir, disk)
+	}
 	logger := newLogger(stderr, d.logLevel, "text")
 	defer context.AfterFunc(ctx, func() {
 		if !logger.IsInfo() { // before cancel: warnings about each other are of no use while all nodes stop
@@ -221,6 +235,7 @@ func (d dev) configs() []config.Config {
 		c.Listen.ZooKeeper = d.address(i, 4)
 		c.ZooKeeper.Words = strings.Join(zk.Words(), ",")
 		c.Sessions.Local, c.ReadOnly, c.Tree.Super = d.localSessions, d.readOnly, d.super
+		c.Gate.Room.DiskLimit = 100 // the nodes share one disk: none of them would have room
 		configs = append(configs, c)
 	}
 	return configs

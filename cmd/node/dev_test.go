@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/node"
 	"holdfast/test/loopback"
 	"holdfast/transport/secure"
 )
@@ -107,6 +108,42 @@ func TestDevKeepsItsDirectory(t *testing.T) {
 		}
 	}
 }
+
+// On a disk without room a dev cluster warns, and serves: its settings have no limit of the disk.
+func TestDevOnAFullDisk(t *testing.T) {
+	for _, of := range []struct {
+		disk  node.Disk
+		warns bool
+	}{
+		{node.Disk{Size: 500 << 30, Free: 40 << 30}, false}, // 92 % are used
+		{node.Disk{Size: 500 << 30, Free: 3 << 30}, true},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		d := dev{
+			dir: t.TempDir(), nodes: 1, portBase: freePortBase(t, 1), logLevel: "error",
+			disk: func(string) (node.Disk, error) { return of.disk, nil },
+		}
+		var stdout, stderr strings.Builder
+		printed := writes(func(p []byte) (int, error) {
+			cancel() // it serves
+			return stdout.Write(p)
+		})
+		if err := d.run(ctx, printed, &stderr); err != nil || !strings.Contains(stdout.String(), "1 node serves") {
+			t.Errorf("%+v: %v, %s", of.disk, err, stdout.String())
+		}
+		if warns := strings.Contains(stderr.String(), "only 3072 MiB are free"); warns != of.warns {
+			t.Errorf("%+v: it prints %q, want a warning: %t", of.disk, stderr.String(), of.warns)
+		}
+		if limit := d.configs()[0].Gate.Room.DiskLimit; limit != 100 {
+			t.Errorf("disk_limit is %d, want none", limit)
+		}
+	}
+}
+
+// writes is a writer.
+type writes func(p []byte) (int, error)
+
+func (w writes) Write(p []byte) (int, error) { return w(p) }
 
 // With --tls every port speaks TLS with a certificate of the CA that the command names, and the settings require it.
 func TestDevTLS(t *testing.T) {
