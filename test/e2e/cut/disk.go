@@ -26,13 +26,18 @@ func runDisk(ctx context.Context, name string, args []string, out io.Writer) err
 	if name == "tear" {
 		return runTear(args, out)
 	}
-	if len(args) != 1 {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	leave := flags.Int64("leave", 0, "bytes that fill leaves free, about")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 1 || *leave < 0 {
 		return errUsage
 	}
-	dir := args[0]
+	dir := flags.Arg(0)
 	switch name {
 	case "fill":
-		size, err := fill(ctx, filepath.Join(dir, ballastName))
+		size, err := fill(ctx, filepath.Join(dir, ballastName), *leave)
 		if err != nil {
 			return err
 		}
@@ -45,8 +50,8 @@ func runDisk(ctx context.Context, name string, args []string, out io.Writer) err
 	}
 }
 
-// fill writes to a file until the disk is full, and returns the file's size.
-func fill(ctx context.Context, path string) (size int64, err error) {
+// fill writes to a file until the disk is full, or has no more than leave bytes free, and returns the file's size.
+func fill(ctx context.Context, path string, leave int64) (size int64, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return 0, err
@@ -54,6 +59,9 @@ func fill(ctx context.Context, path string) (size int64, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	block := make([]byte, ballastBlock)
 	for len(block) > 0 {
+		if left, err := free(f); err != nil || leave > 0 && left <= leave {
+			return size, err
+		}
 		n, err := f.Write(block)
 		size += int64(n)
 		switch {
@@ -66,6 +74,15 @@ func fill(ctx context.Context, path string) (size int64, err error) {
 		}
 	}
 	return size, nil
+}
+
+// free returns how many bytes are free on the disk of a file.
+func free(f *os.File) (int64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Fstatfs(int(f.Fd()), &fs); err != nil {
+		return 0, err
+	}
+	return int64(fs.Bavail) * fs.Bsize, nil //nolint:gosec // a disk's size
 }
 
 func runTear(args []string, out io.Writer) error {

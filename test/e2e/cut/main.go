@@ -13,6 +13,7 @@
 // Cut also mounts the node's volume, after the node has stopped or beside it:
 //
 //	docker run --rm -v VOLUME:/data holdfast-cut fill /data        (until the volume is full)
+//	docker run --rm -v VOLUME:/data holdfast-cut fill --leave=4194304 /data
 //	docker run --rm -v VOLUME:/data holdfast-cut free /data
 //	docker run --rm -v VOLUME:/data holdfast-cut tear --garble=16384 /data/raft.db
 //	docker run --rm -v VOLUME:/data holdfast-cut empty /data
@@ -50,7 +51,7 @@ func main() {
 
 var errUsage = errors.New("usage: cut [--direction=both|in|out] [--port=PORT] [--loss=PERCENT] NAME-OR-IP...; " +
 	"counter; heal; " +
-	"fill DIR; free DIR; tear [--garble=BYTES] [--cut=BYTES] FILE; empty DIR; hold")
+	"fill [--leave=BYTES] DIR; free DIR; tear [--garble=BYTES] [--cut=BYTES] FILE; empty DIR; hold")
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
