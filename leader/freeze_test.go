@@ -37,7 +37,7 @@ func (w *world) freezing(base time.Duration) *logTime {
 		Limits: session.Limits{Min: long, Max: 40 * time.Second},
 		Tree: leader.Tree{
 			RunningClock: base, Now: l.now, Kept: l.until,
-			Reap: func(time.Duration) (*session.TreeCommand, bool) { return nil, false },
+			Reap: func(time.Duration) leader.Reaping { return leader.Reaping{} },
 		},
 	}, w.log, w.view)
 	return l

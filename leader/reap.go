@@ -23,13 +23,22 @@ type Tree struct {
 	// not expire, 0 for none (Y4). Both must be safe for concurrent use and return at once.
 	Now  func() session.LogTime
 	Kept func(session.ID) time.Duration
-	// Reap, if set, returns the command that removes what is due at a time of the log clock, and says whether anything
-	// waits for a time of the log: an entry with a due time (D5), a freeze or an extended session (Y3, Y4). It must be
-	// safe for concurrent use and return soon.
-	Reap func(clock time.Duration) (due *session.TreeCommand, later bool)
+	// Reap, if set, returns what is due at a time of the log clock. It must be safe for concurrent use and return soon.
+	Reap func(clock time.Duration) Reaping
 	// Weight, if set, returns how much work the end of a session makes in the tree besides the session itself (U2). It
 	// must be safe for concurrent use and return at once.
 	Weight func(session.ID) int
+}
+
+// Reaping is what a leader has to do in the tree at a time of the log clock.
+type Reaping struct {
+	// Due is the command that removes what is due, as much as one entry of the log may (D5); nil if nothing is due.
+	Due *session.TreeCommand
+	// More says that more may be due than Due removes.
+	More bool
+	// Waits says that something waits for a time of the log: an entry with a due time (D5), a freeze or an extended
+	// session (Y3, Y4).
+	Waits bool
 }
 
 // reap removes what comes due in the tree, until ctx or the term ends.
@@ -37,8 +46,9 @@ func (t *Tracker) reap(ctx context.Context) {
 	if t.cfg.Tree.Reap == nil {
 		return
 	}
-	timer := time.NewTimer(reapInterval)
-	defer timer.Stop()
+	// While an entry of the log takes longer than an interval, a tick waits: what came due meanwhile goes next.
+	ticker := time.NewTicker(reapInterval)
+	defer ticker.Stop()
 	var ticked time.Duration
 	for {
 		select {
@@ -46,21 +56,31 @@ func (t *Tracker) reap(ctx context.Context) {
 			return
 		case <-t.term.over:
 			return
-		case <-timer.C:
+		case <-ticker.C:
 		}
-		now := t.heartbeats.now()
-		switch due, later := t.cfg.Tree.Reap(t.cfg.Tree.at(now).Log); {
-		case due != nil:
-			if t.tend(ctx, *due) {
-				ticked = now
-			}
-		case t.cfg.Tree.overdue(now) || later && now-ticked >= tickInterval:
-			if t.tend(ctx, session.Tick{}) {
-				ticked = now
-			}
+		for more := true; more; {
+			ticked, more = t.reapOnce(ctx, ticked)
 		}
-		timer.Reset(reapInterval)
 	}
+}
+
+// reapOnce removes what is due, as much as one entry may. Others share the entries of the log with it, so that what is
+// due takes a part of each entry, however much it is. It returns when it last proposed anything, and whether more is due.
+func (t *Tracker) reapOnce(ctx context.Context, ticked time.Duration) (at time.Duration, more bool) {
+	now := t.heartbeats.now()
+	what := t.cfg.Tree.Reap(t.cfg.Tree.at(now).Log)
+	var command session.Command = session.Tick{}
+	switch {
+	case what.Due != nil:
+		command = *what.Due
+	case t.cfg.Tree.overdue(now), what.Waits && now-ticked >= tickInterval:
+	default:
+		return ticked, false
+	}
+	if !t.tend(ctx, command) {
+		return ticked, false
+	}
+	return now, what.More
 }
 
 // tend proposes a command that nobody waits for, and reports whether it is in the log. What is not done is due again.

@@ -14,14 +14,14 @@ import (
 func tended(w *world, due, logClock time.Duration, gone *bool) *leader.Tracker {
 	return leader.New(leader.Config{
 		Node: 1, Term: term, Interval: beat, ExpiryInterval: width, Limits: session.Limits{Min: long, Max: 40 * time.Second},
-		Tree: leader.Tree{RunningClock: logClock, Reap: func(clock time.Duration) (*session.TreeCommand, bool) {
+		Tree: leader.Tree{RunningClock: logClock, Reap: func(clock time.Duration) leader.Reaping {
 			switch {
 			case *gone:
-				return nil, false
+				return leader.Reaping{}
 			case clock < due:
-				return nil, true
+				return leader.Reaping{Waits: true}
 			default:
-				return &session.TreeCommand{Encoded: []byte{1}, Weight: 1}, true
+				return leader.Reaping{Due: &session.TreeCommand{Encoded: []byte{1}, Weight: 1}, Waits: true}
 			}
 		}},
 	}, w.log, w.view)
@@ -54,6 +54,47 @@ func TestD5TheLeaderReaps(t *testing.T) {
 		ticks, at := proposed[session.Tick](w.log)
 		if len(ticks) != 2 || at[0] < 60*time.Second || at[1] > 123*time.Second {
 			w.t.Errorf("%d ticks at %v, want one each minute until the entry is gone", len(ticks), at)
+		}
+	})
+}
+
+// D5: the leader removes all that is due, as much as one entry of the log may after the other. What comes due while an
+// entry takes long is removed behind it, and not an interval later.
+func TestD5TheLeaderReapsUntilNothingIsDue(t *testing.T) {
+	const took = 1500 * time.Millisecond
+	inBubble(t, voters(1), func(w *world) {
+		left := 10
+		w.tracker = leader.New(leader.Config{
+			Node: 1, Term: term, Interval: beat, ExpiryInterval: width,
+			Limits: session.Limits{Min: long, Max: 40 * time.Second},
+			Tree: leader.Tree{Reap: func(time.Duration) leader.Reaping {
+				if left == 0 {
+					return leader.Reaping{}
+				}
+				return leader.Reaping{Due: &session.TreeCommand{Encoded: []byte{1}, Weight: 1}, More: left > 1, Waits: true}
+			}},
+		}, w.log, w.view)
+		w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
+			if _, is := c.(session.TreeCommand); !is {
+				return session.Result{}, nil, false
+			}
+			if left--; left == 0 { // the last one takes long, and another entry comes due
+				time.Sleep(took)
+				left = 1
+				w.log.decides(func(_ context.Context, c session.Command) (session.Result, error, bool) {
+					_, is := c.(session.TreeCommand)
+					left = 0
+					return session.Result{}, nil, is
+				})
+			}
+			return session.Result{}, nil, true
+		})
+		w.join(1, prompt)
+		defer w.run()()
+		w.at(10 * time.Second)
+		_, at := proposed[session.TreeCommand](w.log)
+		if len(at) != 11 || at[9] != at[0] || at[10] != at[9]+took {
+			w.t.Errorf("commands at %v, want ten at once and one more when the last of them is applied, %v later", at, took)
 		}
 	})
 }

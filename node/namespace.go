@@ -33,28 +33,18 @@ func (n *namespace) time() session.LogTime { return n.view.Tree().Time }
 // kept returns the moment of the log clock below which a session does not expire, 0 for none (Y4).
 func (n *namespace) kept(id session.ID) time.Duration { return n.view.Tree().Kept(id) }
 
-// reap returns the command that removes what is due at a time of the log clock (D5), and whether anything waits for a
-// time of the log: an entry that has a due time, a freeze, or an extended session.
-func (n *namespace) reap(clock time.Duration) (due *session.TreeCommand, later bool) {
+// reap returns the command that removes what is due at a time of the log clock, as much as one command may (D5).
+func (n *namespace) reap(clock time.Duration) leader.Reaping {
 	now := n.view.Tree()
-	all := now.Root.Due(clock, tree.MaxReap)
-	size, weight := 0, 0
-	for i, one := range all {
-		weight += tree.RemovalWeight(one.Path)
-		if size += len(one.Path); size > tree.MaxRequest {
-			all = all[:i] // the rest is due again
-			break
-		}
-	}
+	all, weight, more := now.Root.NextReap(clock)
 	if len(all) == 0 {
-		waits := len(now.Root.Due(fsm.MaxClock, 1)) > 0 || now.Time.Freeze != nil || now.Extended() > 0
-		return nil, waits
+		return leader.Reaping{Waits: now.Root.Ending() || now.Time.Freeze != nil || now.Extended() > 0}
 	}
 	encoded, err := form.AppendReap(nil, all)
 	if err != nil {
 		panic("node: what is due cannot be removed: " + err.Error()) // the tree has only valid paths
 	}
-	return &session.TreeCommand{Encoded: encoded, Weight: weight}, true
+	return leader.Reaping{Due: &session.TreeCommand{Encoded: encoded, Weight: weight}, More: more, Waits: true}
 }
 
 // weight returns how much work the end of a session makes in the tree (U2).

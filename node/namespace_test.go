@@ -83,6 +83,37 @@ func TestW8TheClusterGetsATree(t *testing.T) {
 	})
 }
 
+// D5, F2: entries with a TTL that end in any number hold up no lock-delay, and go as fast as they come due.
+func TestD5ManyEndAtOnce(t *testing.T) {
+	const many, delay, soon = 6_000, time.Second, 2 * time.Second
+	bubble.Test(t, func(t *testing.T) {
+		c := withTree(t)
+		defer c.stop()
+		leads := c.leader(within)
+		here := func() int { return leads.view.Tree().Root.Len() }
+		empty := here()
+		c.write(leads, c.resumedOnce(leads), 1, tree.Create{Path: "/held", Kind: tree.Ephemeral, Linger: delay})
+		c.eventually("the session expires", time.Minute, func() bool {
+			stat, ok := leads.view.Tree().Root.Stat("/held")
+			return ok && stat.Kind == tree.Lingering
+		})
+		expired := time.Now()
+		var ops []tree.Op
+		for range many {
+			ops = append(ops, tree.Create{Path: "/ttl-", Sequential: true, Kind: tree.Expiring, TTL: tree.MinTTL})
+		}
+		c.write(leads, c.resumedOnce(leads), 1, ops...)
+		c.found("/held", 0, time.Minute)
+		if took := time.Since(expired); took > delay+soon {
+			t.Errorf("a lock-delay of %v was over after %v", delay, took)
+		}
+		c.eventually("all have ended", time.Minute, func() bool { return here() == empty })
+		if took := time.Since(expired); took > delay+soon {
+			t.Errorf("%d entries that were due at once were gone after %v", many, took)
+		}
+	})
+}
+
 // tickedAtMost is what a fail-over takes from the log clock at most, with the time of the fail-over and of the reaping.
 const tickedAtMost = time.Minute + 10*time.Second
 

@@ -20,6 +20,8 @@ const (
 	// MaxAcknowledgements is the number of sessions in one acknowledgement (X3), MaxReap that of entries in one Reap (D5).
 	MaxAcknowledgements = 1024
 	MaxReap             = 1000
+	// MaxReapWeight bounds the weight of one Reap, so that its removals take little of the time of an entry of the log.
+	MaxReapWeight = MaxWeight / 10
 )
 
 // NumberedWrite is a write of a session (X1), as the log has it (W1).

@@ -49,7 +49,7 @@ func bounds(nodes int) check.Bounds {
 	return check.Bounds{
 		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond, Settle: settle,
 		Interval: 500 * time.Millisecond, Quorum: nodes/2 + 1, Serve: settle,
-		Turn: settle + longest + lingers + lastTurns,
+		Turn: settle + longest + lingers + lastTurns, Reap: time.Second,
 		// N1
 		ReadOnlyAfter: 3*cfg.Sessions.HeartbeatInterval + 2*cfg.Raft.HeartbeatTimeout + 2*time.Second,
 	}

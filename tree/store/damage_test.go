@@ -32,7 +32,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		},
 		`is not in the index of owner 0x7`:             func(r *Root) { r.owned.Delete(numbered(7, keyOf("/a/lock"))) },
 		`owners' index has 2 entries, want 1`:          func(r *Root) { r.owned.Set(numbered(8, keyOf("/a")), struct{}{}) },
-		`is not in the index of what ends at 61000 ms`: func(r *Root) { r.dueSoon.Delete(numbered(61_000, keyOf("/a/ttl"))) },
+		`is not in the index of what ends at 61000 ms`: func(r *Root) { r.dueSoon.Delete(numbered(expiringTurn+61_000, keyOf("/a/ttl"))) },
 		`what ends has 2 entries, want 1`:              func(r *Root) { r.dueSoon.Set(numbered(1, keyOf("/a")), struct{}{}) },
 		`the quota of "/a" is`: func(r *Root) {
 			q, _ := r.quotas.Get("/a")

@@ -45,6 +45,26 @@ func (e *entry) mayHaveChildren() bool { return e.kind != tree.Ephemeral && e.ki
 // ends reports whether e will end by itself unless it changes.
 func (e *entry) ends() bool { return e.dueMS != 0 && e.children == 0 }
 
+// The turns of the entries that end by themselves (D5): a client waits for the end of a lock-delay, and nobody waits for
+// that of a container. Due times are below the distance of two turns.
+const (
+	lingeringTurn = iota << 62
+	expiringTurn
+	containerTurn
+)
+
+// turn is e's place among the entries that end by themselves: its kind's turn, and its due time in milliseconds.
+func (e *entry) turn() uint64 {
+	due := uint64(e.dueMS) //nolint:gosec // it is a time that is not negative
+	if e.kind == tree.Lingering {
+		return lingeringTurn + due
+	}
+	if e.kind == tree.Container {
+		return containerTurn + due
+	}
+	return expiringTurn + due
+}
+
 func (e *entry) bytes() []byte {
 	if e.null {
 		return nil

@@ -128,21 +128,42 @@ type Reapable struct {
 	Created, Modified, ChildrenModified tree.Stamp
 }
 
-// Due returns at most n entries that are due at l, the earliest first.
+// Due returns at most n entries that are due at l (D5): first those whose lock-delay is over, then expiring entries, then
+// containers; of each kind the earliest first.
 func (r *Root) Due(l time.Duration, n int) (due []Reapable) {
-	r.dueSoon.Scan(func(indexed string, _ struct{}) bool {
-		at, key := numberedParts(indexed)
-		if int64(at) > l.Milliseconds() || len(due) == n {
-			return false
-		}
-		e := r.get(key)
-		due = append(due, Reapable{
-			Path: pathOf(key), Created: e.created, Modified: e.modified, ChildrenModified: e.childrenModified,
+	for _, turn := range [...]uint64{lingeringTurn, expiringTurn, containerTurn} {
+		last := turn + uint64(max(l.Milliseconds(), 0)) //nolint:gosec // not negative
+		r.dueSoon.Ascend(numbered(turn, ""), func(indexed string, _ struct{}) bool {
+			at, key := numberedParts(indexed)
+			if at > last || len(due) == n {
+				return false
+			}
+			e := r.get(key)
+			due = append(due, Reapable{
+				Path: pathOf(key), Created: e.created, Modified: e.modified, ChildrenModified: e.childrenModified,
+			})
+			return true
 		})
-		return true
-	})
+	}
 	return due
 }
+
+// NextReap returns the first entries that are due at l, as many as one Reap may remove, their weight, and whether more may
+// be due.
+func (r *Root) NextReap(l time.Duration) (due []Reapable, weight int, more bool) {
+	due = r.Due(l, tree.MaxReap)
+	for i, one := range due {
+		heavier := weight + tree.RemovalWeight(one.Path)
+		if heavier > tree.MaxReapWeight {
+			return due[:i], weight, true
+		}
+		weight = heavier
+	}
+	return due, weight, len(due) == tree.MaxReap
+}
+
+// Ending reports whether any entry will end by itself unless it changes.
+func (r *Root) Ending() bool { return r.dueSoon.Len() > 0 }
 
 // Reap removes an entry if it is due, has no children, and is as it was when the leader looked (D5).
 func (t *Tree) Reap(at At, r Reapable) (reaped bool, changes []tree.Change) {

@@ -52,8 +52,8 @@ type replaced struct {
 type Root struct {
 	// entries are the entries by their keys.
 	entries *btree.Map[string, *entry]
-	// owned has the owners' entries, dueSoon the entries that end by themselves, by numbered keys: the owner, or the due
-	// time in milliseconds.
+	// owned has the owners' entries, dueSoon the entries that end by themselves, by numbered keys: the owner, or
+	// [entry.turn].
 	owned, dueSoon *btree.Map[string, struct{}]
 	// quotas are those in force by their paths, as of the last transaction.
 	quotas *btree.Map[string, Quota]
@@ -167,7 +167,7 @@ func (t *Tree) list(key string, e *entry) {
 		t.ephemerals[e.owner] = t.ephemerals[e.owner].plus(1, tree.RemovalWeight(pathOf(key)))
 	}
 	if e.ends() {
-		t.dueSoon.Set(numbered(uint64(e.dueMS), key), struct{}{})
+		t.dueSoon.Set(numbered(e.turn(), key), struct{}{})
 	}
 }
 
@@ -181,7 +181,7 @@ func (t *Tree) unlist(key string, e *entry) {
 		}
 	}
 	if e.ends() {
-		t.dueSoon.Delete(numbered(uint64(e.dueMS), key))
+		t.dueSoon.Delete(numbered(e.turn(), key))
 	}
 }
 

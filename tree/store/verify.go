@@ -121,7 +121,7 @@ func (v *verifier) entry(key string, e *entry) error {
 	}
 	if e.ends() {
 		v.ending++
-		if _, ok := v.root.dueSoon.Get(numbered(uint64(e.dueMS), key)); !ok {
+		if _, ok := v.root.dueSoon.Get(numbered(e.turn(), key)); !ok {
 			return fmt.Errorf("is not in the index of what ends at %d ms", e.dueMS)
 		}
 	}

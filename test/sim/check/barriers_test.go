@@ -57,6 +57,16 @@ func brokenDelays() []brokenUse {
 		{"no lock-delay", "lock-delay", func(s *site) { s.claims["next"].At = at(39.4) }},
 		{"a lock-delay that counts by another clock", "lock-delay", func(s *site) { s.claims["next"].At = at(39.9) }},
 		{"a log clock that stands", "lock-delay", func(s *site) { s.claims["holder"].Claim.Linger = time.Hour }},
+		{"a lock-delay that is over late", "lock-delay", overAt(50)},
+		{"a lock-delay that is never over", "lock-delay", func(s *site) { s.drop(40); s.claims["next"] = nil }},
+	}
+}
+
+// overAt ends the lock-delay in the entry at an index.
+func overAt(index uint64) func(s *site) {
+	return func(s *site) {
+		s.entry(40).index = index
+		s.claims["next"].At = at(float64(index) + 0.4)
 	}
 }
 
@@ -118,6 +128,19 @@ func TestUsesInDoubt(t *testing.T) {
 		{"no lock-delay, because somebody broke the lock", func(s *site) {
 			s.claims["next"].At = at(39.4)
 			s.claim("broke", history.Broke, 39.2, 3, history.Claim{Name: "q1/1", Path: "/m", Token: tree.StampAt(37, 1)})
+		}},
+		{"a lock-delay that is over late, because the log clock stood", func(s *site) {
+			overAt(50)(s)
+			s.used["frost"] = &history.Event{
+				At: at(38.5), Kind: history.Frosted, Who: "n1", Index: 38, Timeout: time.Minute, Until: at(98),
+			}
+			s.used["thaw"] = &history.Event{At: at(48.5), Kind: history.Thawed, Who: "n1", Index: 48}
+		}},
+		{"a lock-delay that is over late, because of a fault", func(s *site) {
+			overAt(50)(s)
+			s.used["fault"] = &history.Event{At: at(38.5), Kind: history.FaultBegan, Who: "n1", Text: "gone"}
+			s.used["mended"] = &history.Event{At: at(48), Kind: history.FaultEnded, Who: "n1", Text: "gone"}
+			s.used["healed"] = &history.Event{At: at(48), Kind: history.Healed}
 		}},
 		{"let go late, because the process stood", func(s *site) {
 			s.used["wait again"].At = at(45.5)

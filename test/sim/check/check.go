@@ -23,6 +23,8 @@ type Bounds struct {
 	// Interval is the one between heartbeats, Quorum the number of voters that make a round good.
 	Interval time.Duration
 	Quorum   int
+	// Reap is how often a leader looks for what is due in the tree (D5).
+	Reap time.Duration
 	// ReadOnlyAfter is how long a node hears of no good round until it is read-only (N1).
 	ReadOnlyAfter time.Duration
 	// Serve is how long after the last fault a client may wait to be served.

@@ -9,7 +9,8 @@ import (
 )
 
 // delays checks lock-delays by the log clock (F2 of the tree): when a session expires whose entry lingers, nobody is
-// given what it excludes until that clock has gone on by the delay. An entry that was removed makes way at once.
+// given what it excludes until that clock has gone on by the delay, and soon afterwards the entry is gone. An entry that
+// was removed makes way at once.
 func (c uses) delays() {
 	prizes := claims{c.judge}.prizes()
 	for _, p := range prizes {
@@ -17,26 +18,46 @@ func (c uses) delays() {
 			if _, released := p.released[e.Claim.Name]; e.Claim.Linger == 0 || released {
 				continue
 			}
-			if expired, ok := c.leftBehind(e); ok {
+			if left, expired, ok := c.leftBehind(e); ok {
 				c.delay(p, e, expired)
+				c.over(e, left, expired)
 			}
 		}
 	}
 }
 
-// leftBehind returns the moment at which the session of a grant expired, if the grant's entry stood then.
-func (c uses) leftBehind(e history.Event) (moment, bool) {
+// leftBehind returns the entry of a grant and the moment at which the grant's session expired, if the entry stood then.
+func (c uses) leftBehind(e history.Event) (left stay, expired moment, ok bool) {
 	l := c.lives[e.ID]
 	if l == nil || l.end == nil || l.end.Cause != session.CauseExpired {
-		return moment{}, false
+		return stay{}, moment{}, false
 	}
-	s, ok := find(c.past.staysBelow(e.Claim.Path), e.Claim.Token)
+	left, ok = find(c.past.staysBelow(e.Claim.Path), e.Claim.Token)
 	index := l.end.Index
-	if !ok || !s.standing(tree.StampAt(index, 1)) {
-		return moment{}, false
+	if !ok || !left.standing(tree.StampAt(index, 1)) {
+		return stay{}, moment{}, false
 	}
-	expired, ok := c.times[index]
-	return expired, ok
+	expired, ok = c.times[index]
+	return left, expired, ok
+}
+
+// over checks that the entry of a grant whose session expired is gone in time (D5): once its delay is over, the leader
+// finds it when it looks next. After a fault the log clock may have lost time, which ends with the last fault. In a
+// freeze it stands.
+func (c uses) over(e history.Event, left stay, expired moment) {
+	long := e.Claim.Linger + c.bounds.Reap + c.bounds.Commit
+	by := expired.at + long
+	if !c.calm(expired.at, by) {
+		by = behind(max(expired.at, c.healed), c.bounds.Settle+long)
+	}
+	if by > c.finished || c.frozenBetween(expired.at, by) {
+		return
+	}
+	c.checked("lock-delay over")
+	if gone := c.times[left.gone.Index()].at; left.gone == 0 || gone > by {
+		c.fail("lock-delay", e.ID, by, "%s is there, and its session expired at %.4fs, with a delay of %v: %s", left.path,
+			expired.at.Seconds(), e.Claim.Linger, history.Line(e))
+	}
 }
 
 // delay checks the grants behind one whose session expired while it was held.

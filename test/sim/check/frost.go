@@ -89,6 +89,16 @@ func (f *frosts) warm(who string, from, till time.Duration) time.Duration {
 	return warm
 }
 
+// frozenBetween reports whether any node may have known of a freeze between two moments.
+func (f *frosts) frozenBetween(from, till time.Duration) bool {
+	for _, all := range f.frosts {
+		if slices.ContainsFunc(all, func(one frost) bool { return one.from.At <= till && one.end() >= from }) {
+			return true
+		}
+	}
+	return false
+}
+
 // freezes judges Y3: nothing expires in a freeze.
 type freezes struct{ judge }
 

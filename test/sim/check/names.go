@@ -82,7 +82,7 @@ func RareNames() []string { return RareNamesWithout(nil) }
 func RareNamesWithout(some []string) []string {
 	all := rareNames()
 	if !slices.Contains(some, Contenders) {
-		all = append(all, "broken told", "lock-delay")
+		all = append(all, "broken told", "lock-delay", "lock-delay over")
 	}
 	if !slices.Contains(some, Workers) {
 		all = append(all, "barrier heard")

@@ -133,7 +133,7 @@ func (s *site) judge(t *testing.T) Result {
 	t.Helper()
 	v := &verdict{Result: Result{Checked: make(map[string]int)}}
 	b := bounds()
-	b.Turn = 30 * time.Second
+	b.Turn, b.Reap = 30*time.Second, time.Second
 	j := judge{newFacts(b), v}
 	h := []history.Event{
 		{At: at(30), Kind: history.AppliedOpen, Who: "n1", ID: 5, Index: 30},
@@ -176,7 +176,7 @@ func TestUses(t *testing.T) {
 	if len(r.Violations) > 0 {
 		t.Fatalf("a history in which nothing is wrong: %v", r.Violations)
 	}
-	for _, name := range append(workersNames(), "barrier heard", "lock-delay") {
+	for _, name := range append(workersNames(), "barrier heard", "lock-delay", "lock-delay over") {
 		if r.Checked[name] == 0 {
 			t.Errorf("%s is not put to the test", name)
 		}
