@@ -167,19 +167,20 @@ func TestO4MaxStateBytes(t *testing.T) {
 // the state forget no id early: repeats are answered, and new opens wait until ids may be forgotten.
 func TestO4RememberedRequests(t *testing.T) {
 	r := bounded(t, session.MaxCapacitySessions, session.MinCapacityBytes)
-	const filling = 4500
+	const filling = 5300
+	const batch = 1000       // sessions that live at the same time
 	for i := range filling { // fills the state, which spares half a million opens
 		r.open(t, large(1<<40+i))
 	}
 	held := r.Usage().Bytes
 	opened := 0
 	for full := false; !full; {
-		var batch []session.Command
-		for range 1000 {
-			batch = append(batch, openNumber(opened+len(batch)))
+		var opens []session.Command
+		for range batch {
+			opens = append(opens, openNumber(opened+len(opens)))
 		}
 		var ends []session.Session
-		for _, got := range r.apply(t, 1, batch...) {
+		for _, got := range r.apply(t, 1, opens...) {
 			if full = got.Err != nil; full {
 				wantFull(t, got.Err, "max_state_bytes")
 				break
@@ -191,10 +192,9 @@ func TestO4RememberedRequests(t *testing.T) {
 			r.apply(t, 1, closing(1, ends...))
 		}
 	}
-	// A session that was opened and closed leaves a certificate and a request id.
-	story := session.Story{Timeout: time.Second}
-	most := int((session.MinCapacityBytes - held) / (session.CertificateBytes + story.Bytes() + session.RequestBytes))
-	if opened < most-2000 || opened > most || r.Sessions() != filling {
+	// A session that was opened and closed leaves a request id, and a certificate, which has room of its own.
+	most := int((session.MinCapacityBytes - held) / session.RequestBytes)
+	if opened < most-batch*(session.SessionBytes/session.RequestBytes+2) || opened > most || r.Sessions() != filling {
 		t.Fatalf("%d opens found room, want up to %d; %d sessions are left", opened, most, r.Sessions())
 	}
 	if err := r.apply(t, 1, openNumber(0))[0].Err; !errors.Is(err, session.ErrExpired) {
@@ -209,14 +209,107 @@ func TestO4RememberedRequests(t *testing.T) {
 	r.open(t, openNumber(opened+1))
 }
 
-// O4: a certificate that was dropped no longer counts.
-func TestO4CertificatesThatAreDropped(t *testing.T) {
-	all := newTables()
-	for i := range uint64(certificateLimit + 10) {
-		all.addCertificate(&certificate{id: session.ID(i + 1), number: i, story: &session.Story{}})
+// O4: certificates have room of their own. However many sessions have ended, none of them has an open refused, and the
+// newest certificates are kept.
+func TestO4CertificatesRefuseNoOpen(t *testing.T) {
+	r := bounded(t, session.MaxCapacitySessions, session.MinCapacityBytes)
+	share := r.Usage().Capacity.CertificateBytes()
+	one := large(0)
+	each := session.CertificateBytes + one.Labels.Bytes()
+	var oldest, newest session.ID
+	for n := range 2 * session.MinCapacityBytes / int(each) {
+		c := openNumber(n)
+		c.Labels = one.Labels
+		got := r.apply(t, 1, c)[0]
+		if got.Err != nil {
+			t.Fatalf("nobody lives, %d sessions have ended, and an open is refused: %v", n, got.Err)
+		}
+		r.apply(t, 1, closing(1, got.Session), session.ForgetRequests{UpToIndex: r.next})
+		if newest = got.Session.ID; oldest == 0 {
+			oldest = newest
+		}
 	}
-	if want := uint64(certificateLimit * (session.CertificateBytes + session.StoryBytes)); all.bytes != want {
-		t.Errorf("%d bytes are counted for %d certificates, want %d", all.bytes, len(all.certificates.items), want)
+	u := r.Usage()
+	if u.Bytes != 0 || u.CertificateBytes > share || u.CertificateBytes < share-each {
+		t.Errorf("when all have ended, %d bytes are counted for sessions, and %d for certificates, want 0 and about %d",
+			u.Bytes, u.CertificateBytes, share)
+	}
+	if _, ok := r.Certificate(oldest); ok {
+		t.Error("the oldest certificate is kept")
+	}
+	if _, ok := r.Certificate(newest); !ok {
+		t.Error("the newest certificate is not kept")
+	}
+	if got := restored(t, r.snapshot(t)); got.tables.digest() != r.tables.digest() || got.Usage() != u {
+		t.Errorf("restored it has %+v, want %+v", got.Usage(), u)
+	}
+}
+
+// O4: one entry of the log drops a bounded number of certificates, so that it is applied in a short time. A smaller
+// capacity has the next entries drop the rest.
+func TestO4CertificatesAreDroppedInParts(t *testing.T) {
+	all := newTables()
+	all.capacity.MaxBytes = 2 << 30
+	const issued = certificateLimit + 10
+	for i := range uint64(issued) {
+		all.addCertificate(&certificate{id: session.ID(i + 1), number: i, index: i + 1, story: &session.Story{}})
+	}
+	kept := func(want int) {
+		t.Helper()
+		items := all.certificates.items
+		if len(items) != want || all.certificates.bytes != uint64(want*session.CertificateBytes) || all.bytes != 0 ||
+			all.forgot(uint64(issued-want)) || !all.forgot(uint64(issued-want-1)) {
+			t.Errorf("%d certificates of %d bytes are kept, want %d", len(items), all.certificates.bytes, want)
+		}
+	}
+	all.trimCertificates()
+	kept(certificateLimit)
+	all.capacity.MaxBytes = session.MinCapacityBytes
+	const fit = session.MinCapacityBytes / 8 / session.CertificateBytes
+	for left := certificateLimit; left > fit; {
+		left = max(left-certificatesDropped, fit)
+		all.trimCertificates()
+		kept(left)
+	}
+	all.trimCertificates()
+	kept(fit)
+}
+
+// O4, L7: a certificate goes when it is old by the log clock, with any entry. What is known to have ended before is no
+// reason to refuse a later upgrade.
+func TestO4CertificatesGetOld(t *testing.T) {
+	r := newTree(t)
+	first := r.at(t, session.ClaimIDs{Node: 3, Count: 10})[0].First
+	r.clock = time.Hour
+	s := r.open(t, 1, 7)
+	r.at(t, closing(1, s))
+	r.clock += certificateAge
+	r.at(t)
+	if _, ok := r.Certificate(s.ID); !ok {
+		t.Fatalf("the certificate is dropped before it is %v old", certificateAge)
+	}
+	before := r.AppliedIndex()
+	r.clock += time.Millisecond
+	r.at(t)
+	if _, ok := r.Certificate(s.ID); ok || r.Usage().CertificateBytes != 0 {
+		t.Errorf("the certificate is kept for longer than %v, or counts for %d bytes", certificateAge,
+			r.Usage().CertificateBytes)
+	}
+	if oldest := r.Deaths(0, func(uint64, *session.Certificate) bool { return true }); oldest != 2 {
+		t.Errorf("the oldest certificate that is kept has number %d, want that of the next one, 2", oldest)
+	}
+	again := restored(t, r.snapshot(t))
+	same(t, again, r.replica)
+	for i, one := range []*replica{r.replica, again} {
+		up := upgrading(first)
+		if up.Since = before - 2; i == 0 { // the session ended in the entry behind
+			if err := one.apply(t, 1, up)[0].Err; !errors.Is(err, session.ErrExpired) {
+				t.Errorf("an upgrade that began before the session ended: %v, want %v", err, session.ErrExpired)
+			}
+		}
+		if up.Since = before; one.apply(t, 1, up)[0].Err != nil {
+			t.Error("an upgrade that began later is refused")
+		}
 	}
 }
 
@@ -259,7 +352,7 @@ func TestWhatThingsCostIsForEver(t *testing.T) {
 		session.SessionBytes, session.CertificateBytes, session.RequestBytes, labels.Bytes(),
 		session.Labels{}.Bytes(),
 	}
-	want := []uint64{512, 128, 96, 24 + 2*36 + 16 + 16 + 16 + 32, 0}
+	want := []uint64{512, 256, 96, 24 + 2*36 + 16 + 16 + 16 + 32, 0}
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("cost %d is %d, want %d", i, got[i], want[i])

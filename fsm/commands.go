@@ -166,7 +166,8 @@ func (s *step) close(c session.CloseSessions) []bool {
 		cert := certificate{
 			id: r.id, number: s.issued, term: s.term, index: s.index, cause: c.Cause, owner: r.owner,
 			age: packAge(named.LastTouchAge), credited: packCredited(c.Credited), ms: c.MS,
-			left: s.bequeath(&r, c.Cause), story: s.story(&r, &c, &named),
+			clock: s.space.time.Log,
+			left:  s.bequeath(&r, c.Cause), story: s.story(&r, &c, &named),
 		}
 		s.dropSession(&d, &r)
 		s.addCertificate(&cert)

@@ -76,7 +76,8 @@ func (r *request) canonical(b []byte) []byte {
 
 func (c *certificate) canonical(b []byte) []byte {
 	b = append(b[:0], certificateThing)
-	b = be64(b, uint64(c.id), c.number, c.term, c.index, c.credited, c.ms)
+	b = be64(b, uint64(c.id), c.number, c.term, c.index, c.credited, c.ms,
+		uint64(c.clock.Milliseconds()))
 	b = binary.BigEndian.AppendUint32(b, c.age)
 	b = append(b, byte(c.owner), byte(c.cause))
 	if left := c.left; left != nil {
@@ -113,7 +114,7 @@ func be64(b []byte, values ...uint64) []byte {
 // digest hashes the sum together with the fields that are no sets.
 func (t *tables) digest() [16]byte {
 	b := append(make([]byte, 0, 128), "holdfast state 1"...)
-	b = be64(b, t.sum.hi, t.sum.lo, t.attachment, t.issued)
+	b = be64(b, t.sum.hi, t.sum.lo, t.attachment, t.issued, t.forgotten)
 	b = append(b, t.key[:]...)
 	b = be64(b, t.capacity.MaxSessions, t.capacity.MaxBytes)
 	b = t.shown.canonical(b)

@@ -12,7 +12,8 @@ import (
 type certificates struct {
 	items []*certificate // oldest first
 	byID  map[session.ID]*certificate
-	cut   int // number of items cut off since items was last copied
+	bytes uint64 // the items' cost
+	cut   int    // number of items cut off since items was last copied
 	// spare is room for the next certificates. They are made many at a time: a storm ends thousands of sessions.
 	spare []certificate
 }
@@ -25,7 +26,7 @@ func newCertificates() certificates {
 }
 
 // freeze returns a copy of the items, which finds an item by looking at all of them.
-func (j *certificates) freeze() certificates { return certificates{items: j.items} }
+func (j *certificates) freeze() certificates { return certificates{items: j.items, bytes: j.bytes} }
 
 // add keeps a copy of c.
 func (j *certificates) add(c *certificate) {
@@ -35,6 +36,7 @@ func (j *certificates) add(c *certificate) {
 	item := &j.spare[0]
 	j.spare = j.spare[1:]
 	*item = *c
+	j.bytes += item.cost()
 	j.items = append(j.items, item)
 	j.byID[item.id] = item
 }
@@ -42,6 +44,7 @@ func (j *certificates) add(c *certificate) {
 // dropOldest removes the oldest item. There must be one.
 func (j *certificates) dropOldest() {
 	delete(j.byID, j.items[0].id)
+	j.bytes -= j.items[0].cost()
 	j.items = j.items[1:]
 	if j.cut++; j.cut > len(j.items) {
 		// Without this copy, items that were many once would keep the memory of all dropped ones.

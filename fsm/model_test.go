@@ -301,9 +301,9 @@ func TestModel(t *testing.T) {
 		}
 		fresh := newTables()
 		rebuild(fresh, a.tables)
-		if fresh.bytes != a.tables.bytes {
-			t.Fatalf("%d bytes were counted command by command, and the contents have %d", a.tables.bytes,
-				fresh.bytes)
+		if fresh.bytes != a.tables.bytes || fresh.certificates.bytes != a.tables.certificates.bytes {
+			t.Fatalf("%d and %d bytes were counted command by command, and the contents have %d and %d", a.tables.bytes,
+				a.tables.certificates.bytes, fresh.bytes, fresh.certificates.bytes)
 		}
 		if fresh.digest() != a.tables.digest() {
 			t.Fatal("the digest that was kept command by command is not the digest of the contents")
@@ -340,6 +340,7 @@ func checkAgainst(t *rapid.T, r *replica, m *model) {
 // rebuild adds all contents of from to the empty tables to.
 func rebuild(to, from *tables) {
 	to.attachment, to.key, to.capacity, to.shown = from.attachment, from.key, from.capacity, from.shown
+	to.forgotten = from.forgotten
 	for _, mark := range from.marks {
 		if mark != 0 {
 			to.setMark(mark)

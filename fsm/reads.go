@@ -31,7 +31,7 @@ func (s *State) Session(id session.ID) (found session.Session, ok bool) {
 }
 
 // Certificate returns the certificate of a session, false when the session has not ended or its certificate is no
-// longer kept. The state keeps the newest 100,000.
+// longer kept.
 func (s *State) Certificate(id session.ID) (found session.Certificate, ok bool) {
 	s.read(func(t *tables) {
 		var c *certificate

@@ -131,6 +131,7 @@ func (r *restorer) takeHeader(m *logv1.Header) error {
 		return err
 	}
 	r.header, r.tables.key, r.tables.attachment, r.tables.capacity = m, key, m.GetAttachment(), capacity
+	r.tables.forgotten = m.GetForgottenIndex()
 	return r.beginTree(m)
 }
 
@@ -205,6 +206,10 @@ func (r *restorer) takeCertificate(m *logv1.Certificate) error {
 	if err != nil {
 		return err
 	}
+	clocks, err := clocksFrom(0, m.GetClockMs())
+	if err != nil {
+		return err
+	}
 	if first {
 		r.tables.issued = m.GetNumber()
 	}
@@ -213,7 +218,8 @@ func (r *restorer) takeCertificate(m *logv1.Certificate) error {
 	}
 	c := &certificate{
 		id: session.ID(m.GetId()), number: m.GetNumber(), term: m.GetTerm(), index: m.GetIndex(),
-		credited: m.GetCreditedMs(), ms: m.GetMs(), age: m.GetLastTouchAgeMsPlus_1(), owner: owner, cause: cause,
+		credited: m.GetCreditedMs(), ms: m.GetMs(), clock: clocks.Log,
+		age: m.GetLastTouchAgeMsPlus_1(), owner: owner, cause: cause,
 	}
 	if c.left, err = leftFrom(m); err != nil {
 		return err
@@ -252,15 +258,17 @@ func (r *restorer) takeTrailer(m *logv1.Trailer) error {
 		return err
 	}
 	t := r.tables
-	certificates := uint64(len(t.certificates.items))
-	if len(t.certificates.items) == 0 {
+	kept := t.certificates.items
+	if len(kept) == 0 {
 		t.issued = r.header.GetCertificates()
 	}
-	if t.issued != r.header.GetCertificates() || certificates != min(t.issued, certificateLimit) {
-		return fmt.Errorf(
-			"the file has %d certificates up to number %d, and the header says %d",
-			certificates, t.issued, r.header.GetCertificates(),
-		)
+	if t.issued != r.header.GetCertificates() {
+		return fmt.Errorf("the file has %d certificates up to number %d, and the header says %d", len(kept), t.issued,
+			r.header.GetCertificates())
+	}
+	if all := uint64(len(kept)) == t.issued; all != (t.forgotten == 0) || len(kept) > 0 && kept[0].index < t.forgotten {
+		return fmt.Errorf("the file has %d of %d certificates, and the header says that one at index %d was dropped last",
+			len(kept), t.issued, t.forgotten)
 	}
 	if got := r.count - 1; m.GetRecords() != got {
 		return fmt.Errorf("the file has %d records, and the trailer says %d", got, m.GetRecords())

@@ -269,7 +269,7 @@ func TestCertificate(t *testing.T) {
 
 // When more certificates are issued than are kept, the oldest are dropped and nothing else.
 func TestCertificatesAreARing(t *testing.T) {
-	r := newReplica()
+	r := bounded(t, session.MaxCapacitySessions, 2<<30)
 	const over = 5
 	var all []session.ID
 	request := 0

@@ -31,11 +31,12 @@ func damages() map[string]func(t *tables) {
 			_, b, _ := t.sessions.blocks.Min()
 			b.records[len(b.records)-2] ^= 1 << 6
 		},
-		"mark":        func(t *tables) { t.marks[1] ^= 1 },
-		"certificate": func(t *tables) { t.certificates.items[0].age ^= 1 },
-		"request":     func(t *tables) { t.requests.pages[0].sessions[0] ^= 1 },
-		"sum":         func(t *tables) { t.sum.lo ^= 1 },
-		"bytes":       func(t *tables) { t.bytes ^= 1 << 40 },
+		"mark":                  func(t *tables) { t.marks[1] ^= 1 },
+		"certificate":           func(t *tables) { t.certificates.items[0].age ^= 1 },
+		"request":               func(t *tables) { t.requests.pages[0].sessions[0] ^= 1 },
+		"sum":                   func(t *tables) { t.sum.lo ^= 1 },
+		"bytes":                 func(t *tables) { t.bytes ^= 1 << 40 },
+		"bytes of certificates": func(t *tables) { t.certificates.bytes ^= 1 << 40 },
 	}
 }
 
@@ -52,7 +53,7 @@ func populated(t *testing.T) *replica {
 
 // D1: a scrub finds damage in each kind of thing. From then on the digest shows the damage, also after later entries.
 func TestScrub(t *testing.T) {
-	followsFromTheRest := []string{"sum", "bytes"} // a scrub repairs these
+	followsFromTheRest := []string{"sum", "bytes", "bytes of certificates"} // a scrub repairs these
 	changesBytes := []string{"label", "record", "length of a record", "length of a label"}
 	for name, damage := range damages() {
 		t.Run(name, func(t *testing.T) {
@@ -75,6 +76,9 @@ func TestScrub(t *testing.T) {
 			}
 			if differs := got != want; differs == slices.Contains(followsFromTheRest, name) {
 				t.Errorf("digest is %x, and that of a sound state is %x", got, want)
+			}
+			if got, want := s.Usage().CertificateBytes, sound.Usage().CertificateBytes; got != want {
+				t.Errorf("%d bytes are counted for certificates, want %d as in a sound state", got, want)
 			}
 			if got, want := s.Usage().Bytes, sound.Usage().Bytes; got != want && !slices.Contains(changesBytes, name) {
 				t.Errorf("%d bytes are counted, want %d as in a sound state", got, want)

@@ -73,7 +73,7 @@ func writeSnapshot(w io.Writer, v *View) error {
 	t := &v.tables
 	header := &logv1.Header{
 		Version: session.SnapshotFormat, Index: v.index, Term: v.term, Attachment: t.attachment,
-		ClusterKey: keyBytes(t.key), Certificates: t.issued,
+		ClusterKey: keyBytes(t.key), Certificates: t.issued, ForgottenIndex: t.forgotten,
 		MaxSessions: t.capacity.MaxSessions, MaxStateBytes: t.capacity.MaxBytes,
 		Level: t.shown.Level, Limits: limitsProto(t.shown.Limits),
 	}
@@ -144,7 +144,7 @@ func writeRequests(w *recordWriter, t *tables) {
 func certificateProto(c *certificate) *logv1.Certificate {
 	m := &logv1.Certificate{
 		Number: c.number, Id: uint64(c.id), Cause: logv1.Cause(c.cause), LastTouchAgeMsPlus_1: c.age,
-		Owner: uint32(c.owner), Term: c.term, CreditedMs: c.credited, Index: c.index, Ms: c.ms,
+		Owner: uint32(c.owner), Term: c.term, CreditedMs: c.credited, Index: c.index, Ms: c.ms, ClockMs: uint64(c.clock.Milliseconds()),
 	}
 	if left := c.left; left != nil {
 		m.Instance, m.Applied, m.Floor = left.Instance, left.Applied, left.Floor

@@ -67,7 +67,7 @@ func contents(r *replica) map[string]any {
 		"key":      r.tables.key,
 		"requests": r.tables.requests.list(), "certificates": values(r.tables.certificates.items),
 		"issued": r.tables.issued, "term": r.term, "capacity": r.tables.capacity,
-		"bytes": r.tables.bytes,
+		"bytes": r.tables.bytes, "bytes of certificates": r.tables.certificates.bytes, "forgotten": r.tables.forgotten,
 	}
 }
 

@@ -127,6 +127,7 @@ func (s *State) Apply(l *raft.Log) any {
 	for i, c := range e.commands {
 		results[i] = at.apply(c)
 	}
+	at.trimCertificates()
 	s.index, s.term = l.Index, l.Term
 	s.show(l.Index)
 	s.remember(l.Index)

@@ -1,6 +1,10 @@
 package fsm
 
-import "holdfast/session"
+import (
+	"time"
+
+	"holdfast/session"
+)
 
 // storedSession is what the tables keep of a session. They keep it packed (see [block]), so a storedSession is a copy.
 type storedSession struct {
@@ -51,9 +55,10 @@ type certificate struct {
 	number   uint64
 	term     uint64
 	index    uint64
-	credited uint64 // milliseconds
-	ms       uint64 // the leader's wall clock, since session.Epoch
-	age      uint32 // the last touch's, as packAge returns it
+	credited uint64        // milliseconds
+	ms       uint64        // the leader's wall clock, since session.Epoch
+	clock    time.Duration // the log clock
+	age      uint32        // the last touch's, as packAge returns it
 	owner    session.Node
 	cause    session.Cause
 	// left is what the session left in the tree; nil if all of it is 0.
@@ -61,10 +66,8 @@ type certificate struct {
 	story *session.Story
 }
 
-// cost returns the bytes of the capacity that the certificate takes (O4).
-func (c *certificate) cost() uint64 {
-	return session.CertificateBytes + c.story.Bytes()
-}
+// cost returns the bytes that the certificate takes of what certificates may take (O4).
+func (c *certificate) cost() uint64 { return session.CertificateBytes + c.story.Bytes() }
 
 func (c *certificate) session() session.Certificate {
 	certificate := session.Certificate{

@@ -24,7 +24,7 @@ func TestCertificatesTellAStory(t *testing.T) {
 	o := opening(2)
 	o.Labels = session.Labels{{Key: "service", Value: "web"}}
 	s := r.replica.open(t, o)
-	used := r.Usage().Bytes
+	used := r.Usage().CertificateBytes
 	c := closing(1, s)
 	c.Sessions[0].Late, c.Sessions[0].Credit, c.Sessions[0].Silent = 250*time.Millisecond, time.Second, 3*time.Second
 	r.at(t, c)
@@ -36,8 +36,7 @@ func TestCertificatesTellAStory(t *testing.T) {
 	if !ok || got.Cause != session.CauseExpired || !got.Equal(retold(got, want)) {
 		t.Errorf("the story is %+v, %v\nwant %+v", got.Story, ok, want)
 	}
-	cost := session.SessionBytes + o.Labels.Bytes()
-	if grew := r.Usage().Bytes + cost - used; grew != session.CertificateBytes+want.Bytes() {
+	if grew := r.Usage().CertificateBytes - used; grew != session.CertificateBytes+want.Bytes() {
 		t.Errorf("the certificate costs %d bytes, want %d", grew, session.CertificateBytes+want.Bytes())
 	}
 	same(t, restored(t, r.snapshot(t)), r.replica)
@@ -120,7 +119,7 @@ func TestDeathsNewestFirst(t *testing.T) {
 	if all, _, _ := list(1<<60, 10); !slices.Equal(all, want) {
 		t.Errorf("before a number that was never given: %v", all)
 	}
-	if oldest := newReplica().Deaths(7, func(uint64, *session.Certificate) bool { return true }); oldest != 0 {
+	if oldest := newReplica().Deaths(7, func(uint64, *session.Certificate) bool { return true }); oldest != 1 {
 		t.Errorf("of an empty state: oldest %d", oldest)
 	}
 }

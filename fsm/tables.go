@@ -1,10 +1,20 @@
 package fsm
 
-import "holdfast/session"
+import (
+	"time"
 
-// certificateLimit is the number of certificates that the tables keep. At 64 bytes and two references each they take
-// less than 12 MB. A client whose certificate has been dropped learns only that its session has ended.
-const certificateLimit = 100_000
+	"holdfast/session"
+)
+
+// The state keeps the newest certificates: at most certificateLimit, none for longer than certificateAge by the log
+// clock, and as many as [session.Capacity.CertificateBytes] has room for. A client whose certificate has been dropped
+// learns only that its session has ended. One entry of the log drops at most certificatesDropped, which is more than it
+// ends sessions (E3), so that applying it stays short: after a larger drop of the capacity the next entries drop the rest.
+const (
+	certificateLimit    = 100_000
+	certificateAge      = 7 * 24 * time.Hour
+	certificatesDropped = 8192
+)
 
 // tables hold exactly what the log determines, without locks.
 type tables struct {
@@ -18,10 +28,11 @@ type tables struct {
 	// key is the cluster key, zero while the cluster has none.
 	key      session.Key
 	requests requests
-	// certificates are the newest certificateLimit certificates.
+	// certificates are the newest ones.
 	certificates certificates
-	// issued counts the certificates ever issued, so it is the number of the next.
-	issued uint64
+	// issued counts the certificates ever issued, so it is the number of the next. forgotten is the index of the newest
+	// one that was dropped, 0 if none was.
+	issued, forgotten uint64
 	// capacity bounds what opens and upgrades add (O4).
 	capacity session.Capacity
 	// space is what hangs on the sessions. shown is the space as of the newest entry (D8);
@@ -81,14 +92,13 @@ func (t *tables) expired(id session.ID) error {
 	return e
 }
 
-// forgot reports whether the tables may have dropped a certificate of an entry after the index since.
-func (t *tables) forgot(since uint64) bool {
-	kept := t.certificates.items
-	return t.issued > uint64(len(kept)) && (len(kept) == 0 || kept[0].index > since)
-}
+// forgot reports whether the tables have dropped a certificate of an entry after the index since.
+func (t *tables) forgot(since uint64) bool { return t.forgotten > since }
 
 func (t *tables) usage() session.Usage {
-	return session.Usage{Sessions: uint64(t.sessions.size()), Bytes: t.bytes, Capacity: t.capacity}
+	return session.Usage{
+		Sessions: uint64(t.sessions.size()), Bytes: t.bytes, CertificateBytes: t.certificates.bytes, Capacity: t.capacity,
+	}
 }
 
 // room returns a [session.LimitError] when c is refused for want of room. It returns nil when there is room, and when c
@@ -163,16 +173,28 @@ func (t *tables) forgetRequests(upTo uint64) {
 
 // addCertificate adds c as the newest certificate. Its number must be t.issued.
 func (t *tables) addCertificate(c *certificate) {
-	if len(t.certificates.items) == certificateLimit {
-		oldest := t.certificates.items[0]
-		t.remove(oldest.canonical(t.scratch))
-		t.certificates.dropOldest()
-		t.bytes -= oldest.cost()
-	}
 	t.certificates.add(c)
-	t.bytes += c.cost()
 	t.issued++
 	t.add(c.canonical(t.scratch))
+}
+
+// trimCertificates drops the oldest certificates that are too many, too large together or too old, those of one entry of
+// the log.
+func (t *tables) trimCertificates() {
+	most, old := t.capacity.CertificateBytes(), t.space.time.Log-certificateAge
+	for range certificatesDropped {
+		kept := &t.certificates
+		if len(kept.items) == 0 {
+			return
+		}
+		oldest := kept.items[0]
+		if len(kept.items) <= certificateLimit && kept.bytes <= most && oldest.clock >= old {
+			return
+		}
+		t.remove(oldest.canonical(t.scratch))
+		t.forgotten = oldest.index
+		kept.dropOldest()
+	}
 }
 
 func (t *tables) add(canonical []byte) {

@@ -58,8 +58,7 @@ func sessionMetrics() []metric {
 		).
 			when("sessions is above 80 % of it: the log has a warning"),
 		gauge(
-			"state_bytes", "Memory of a node for replicated sessions, certificates and remembered request ids, as the "+
-				"cluster counts it.", func(f *figures) float64 { return float64(f.node.view.Usage().Bytes) },
+			"state_bytes", "Memory of a node for replicated sessions and remembered request ids, as the cluster counts it.", func(f *figures) float64 { return float64(f.node.view.Usage().Bytes) },
 		),
 		gauge(
 			"state_limit_bytes", "Largest state_bytes (max_state_bytes of the newest leader); 0 while nothing bounds "+
@@ -68,6 +67,9 @@ func sessionMetrics() []metric {
 			},
 		).
 			when("state_bytes is above 80 % of it: the log has a warning"),
+		gauge("certificate_bytes", "Memory of a node for death certificates, as the cluster counts it: an eighth of "+
+			"state_limit_bytes at most, beside it.",
+			func(f *figures) float64 { return float64(f.node.view.Usage().CertificateBytes) }),
 		gauge("requests_remembered", "Remembered request ids of opens (O2).", func(f *figures) float64 {
 			return float64(f.node.view.Requests())
 		}),

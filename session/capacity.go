@@ -9,12 +9,20 @@ import (
 type Capacity struct {
 	// MaxSessions bounds the number of sessions.
 	MaxSessions uint64
-	// MaxBytes bounds the bytes of sessions, certificates and remembered request ids, as [Usage] counts them.
+	// MaxBytes bounds the bytes of sessions and remembered request ids, as [Usage] counts them.
 	MaxBytes uint64
 }
 
-// Bounds of a [Capacity] that is set. The smallest number of bytes has room for all certificates and about as many
-// sessions.
+// certificateShare is the share of MaxBytes that certificates may take besides.
+const certificateShare = 8
+
+// CertificateBytes bounds the bytes of certificates. The oldest ones make room: no open is refused for them.
+func (c Capacity) CertificateBytes() uint64 {
+	return max(c.MaxBytes, MinCapacityBytes) / certificateShare
+}
+
+// Bounds of a [Capacity] that is set. The smallest number of bytes has room for about 100,000 sessions, and besides for
+// about 30,000 certificates.
 const (
 	MaxCapacitySessions = 100_000_000
 	MinCapacityBytes    = 64 << 20
@@ -32,11 +40,10 @@ const (
 	// SessionBytes is the cost of one session without labels, at a node that owns it and leads. About 400 were
 	// measured.
 	SessionBytes = 512
-	// CertificateBytes is the cost of one certificate, RequestBytes that of one remembered request id.
-	CertificateBytes = 128
+	// CertificateBytes is the cost of one certificate with its story, whose labels and texts come on top. RequestBytes is
+	// that of one remembered request id.
+	CertificateBytes = 256
 	RequestBytes     = 96
-	// StoryBytes is the cost of a certificate's story, whose labels and texts come on top.
-	StoryBytes = 128
 	// labelsBytes is the cost of having labels, labelBytes that of each label; its texts come on top.
 	labelsBytes = 24
 	labelBytes  = 36
@@ -56,17 +63,16 @@ func (l Labels) Bytes() uint64 {
 	return n
 }
 
-// Bytes returns what the story costs a node.
-func (s *Story) Bytes() uint64 {
-	return StoryBytes + s.Labels.Bytes() + textBytes(s.By) + textBytes(s.Why)
-}
+// Bytes returns what the labels and texts of the story cost a node.
+func (s *Story) Bytes() uint64 { return s.Labels.Bytes() + textBytes(s.By) + textBytes(s.Why) }
 
 func textBytes(s string) uint64 { return uint64((len(s) + textUnit - 1) / textUnit * textUnit) }
 
 // Usage is what a state holds of the things that a [Capacity] bounds.
 type Usage struct {
-	Sessions, Bytes uint64
-	Capacity        Capacity
+	// Bytes are those of sessions and remembered request ids, CertificateBytes those of certificates.
+	Sessions, Bytes, CertificateBytes uint64
+	Capacity                          Capacity
 }
 
 // Room returns nil when a session of this cost may be added. Otherwise it returns a [LimitError] with the name of the

@@ -69,9 +69,9 @@ func sessionSettings() []setting {
 				"are refused; the leader's value counts"),
 		number("max_state_bytes", "2147483648", span[uint64]{session.MinCapacityBytes, session.MaxCapacityBytes},
 			func(c *Config) *uint64 { return &c.Sessions.MaxStateBytes }).
-			helps("memory of each node for replicated sessions with their labels, certificates and remembered request " +
-				"ids, as the cluster counts it, and besides as much for local sessions; further opens are refused; " +
-				"the leader's value counts"),
+			helps("memory of each node for replicated sessions with their labels and remembered request ids, as the " +
+				"cluster counts it, and besides an eighth of it for death certificates and as much for local sessions; " +
+				"further opens are refused; the leader's value counts"),
 	}
 }
 

@@ -149,7 +149,7 @@ type GetStatusResponse struct {
 	Mode Mode `protobuf:"varint,16,opt,name=mode,proto3,enum=holdfast.v1.Mode" json:"mode,omitempty"`
 	// The largest number of replicated sessions; 0 while nothing bounds it.
 	MaxSessions uint64 `protobuf:"varint,17,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
-	// Memory of a node that sessions, certificates and remembered request ids take, as the cluster counts it.
+	// Memory of a node that sessions and remembered request ids take, as the cluster counts it.
 	StateBytes uint64 `protobuf:"varint,18,opt,name=state_bytes,json=stateBytes,proto3" json:"state_bytes,omitempty"`
 	// The largest value of state_bytes; 0 while nothing bounds it.
 	MaxStateBytes uint64 `protobuf:"varint,19,opt,name=max_state_bytes,json=maxStateBytes,proto3" json:"max_state_bytes,omitempty"`

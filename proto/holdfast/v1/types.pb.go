@@ -424,7 +424,7 @@ func (x *Session) GetOpenedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Certificate records a session's end. The cluster keeps the newest 100,000, and each node the newest 10,000 of its
+// Certificate records a session's end. The cluster keeps the newest 100,000 at most, and each node the newest 10,000 of its
 // local sessions.
 type Certificate struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`

@@ -1701,10 +1701,12 @@ type Header struct {
 	ClockMs uint64      `protobuf:"varint,11,opt,name=clock_ms,json=clockMs,proto3" json:"clock_ms,omitempty"`
 	Limits  *TreeLimits `protobuf:"bytes,12,opt,name=limits,proto3" json:"limits,omitempty"`
 	// For how long the log clock has stood in freezes, in milliseconds, and the freeze that there is (Y3). The running clock is clock_ms + held_ms.
-	HeldMs        uint64  `protobuf:"varint,13,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`
-	Frozen        *Frozen `protobuf:"bytes,14,opt,name=frozen,proto3" json:"frozen,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HeldMs uint64  `protobuf:"varint,13,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`
+	Frozen *Frozen `protobuf:"bytes,14,opt,name=frozen,proto3" json:"frozen,omitempty"`
+	// Index of the newest certificate that is no longer kept, 0 if all are.
+	ForgottenIndex uint64 `protobuf:"varint,15,opt,name=forgotten_index,json=forgottenIndex,proto3" json:"forgotten_index,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Header) Reset() {
@@ -1826,6 +1828,13 @@ func (x *Header) GetFrozen() *Frozen {
 		return x.Frozen
 	}
 	return nil
+}
+
+func (x *Header) GetForgottenIndex() uint64 {
+	if x != nil {
+		return x.ForgottenIndex
+	}
+	return 0
 }
 
 // Frozen is a freeze that has not ended.
@@ -2090,14 +2099,16 @@ type Certificate struct {
 	Will       WillFate `protobuf:"varint,14,opt,name=will,proto3,enum=holdfast.log.v1.WillFate" json:"will,omitempty"`
 	// The session's story. Fields are those of Session, Closing and
 	// CloseSessions.
-	TimeoutMs     uint32   `protobuf:"varint,15,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	OpenedMs      uint64   `protobuf:"varint,16,opt,name=opened_ms,json=openedMs,proto3" json:"opened_ms,omitempty"`
-	Labels        []*Label `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty"`
-	LateMs        uint32   `protobuf:"varint,18,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`
-	CreditMs      uint32   `protobuf:"varint,19,opt,name=credit_ms,json=creditMs,proto3" json:"credit_ms,omitempty"`
-	SilentMs      uint32   `protobuf:"varint,20,opt,name=silent_ms,json=silentMs,proto3" json:"silent_ms,omitempty"`
-	By            string   `protobuf:"bytes,21,opt,name=by,proto3" json:"by,omitempty"`
-	Why           string   `protobuf:"bytes,22,opt,name=why,proto3" json:"why,omitempty"`
+	TimeoutMs uint32   `protobuf:"varint,15,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	OpenedMs  uint64   `protobuf:"varint,16,opt,name=opened_ms,json=openedMs,proto3" json:"opened_ms,omitempty"`
+	Labels    []*Label `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty"`
+	LateMs    uint32   `protobuf:"varint,18,opt,name=late_ms,json=lateMs,proto3" json:"late_ms,omitempty"`
+	CreditMs  uint32   `protobuf:"varint,19,opt,name=credit_ms,json=creditMs,proto3" json:"credit_ms,omitempty"`
+	SilentMs  uint32   `protobuf:"varint,20,opt,name=silent_ms,json=silentMs,proto3" json:"silent_ms,omitempty"`
+	By        string   `protobuf:"bytes,21,opt,name=by,proto3" json:"by,omitempty"`
+	Why       string   `protobuf:"bytes,22,opt,name=why,proto3" json:"why,omitempty"`
+	// The log clock when the session ended, in milliseconds.
+	ClockMs       uint64 `protobuf:"varint,23,opt,name=clock_ms,json=clockMs,proto3" json:"clock_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2284,6 +2295,13 @@ func (x *Certificate) GetWhy() string {
 		return x.Why
 	}
 	return ""
+}
+
+func (x *Certificate) GetClockMs() uint64 {
+	if x != nil {
+		return x.ClockMs
+	}
+	return 0
 }
 
 // OpenRequest is a remembered request id (O2).
@@ -2520,7 +2538,7 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\x06writer\x18\a \x01(\v2\x17.holdfast.log.v1.WriterH\x00R\x06writer\x12;\n" +
 	"\n" +
 	"tree_entry\x18\b \x01(\v2\x1a.holdfast.log.v1.TreeEntryH\x00R\ttreeEntryB\b\n" +
-	"\x06record\"\xac\x03\n" +
+	"\x06record\"\xd5\x03\n" +
 	"\x06Header\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x12\n" +
@@ -2538,7 +2556,8 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\bclock_ms\x18\v \x01(\x04R\aclockMs\x123\n" +
 	"\x06limits\x18\f \x01(\v2\x1b.holdfast.log.v1.TreeLimitsR\x06limits\x12\x17\n" +
 	"\aheld_ms\x18\r \x01(\x04R\x06heldMs\x12/\n" +
-	"\x06frozen\x18\x0e \x01(\v2\x17.holdfast.log.v1.FrozenR\x06frozen\"`\n" +
+	"\x06frozen\x18\x0e \x01(\v2\x17.holdfast.log.v1.FrozenR\x06frozen\x12'\n" +
+	"\x0fforgotten_index\x18\x0f \x01(\x04R\x0eforgottenIndex\"`\n" +
 	"\x06Frozen\x12\x19\n" +
 	"\buntil_ms\x18\x01 \x01(\x04R\auntilMs\x12\x19\n" +
 	"\bsince_ms\x18\x02 \x01(\x04R\asinceMs\x12\x0e\n" +
@@ -2561,7 +2580,7 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	" \x01(\x04R\x06keptMs\"*\n" +
 	"\x04Mark\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\rR\x04node\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\x06R\x02id\"\x87\x05\n" +
+	"\x02id\x18\x02 \x01(\x06R\x02id\"\xa2\x05\n" +
 	"\vCertificate\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x06R\x02id\x12,\n" +
@@ -2589,7 +2608,8 @@ const file_holdfast_log_v1_log_proto_rawDesc = "" +
 	"\tcredit_ms\x18\x13 \x01(\rR\bcreditMs\x12\x1b\n" +
 	"\tsilent_ms\x18\x14 \x01(\rR\bsilentMs\x12\x0e\n" +
 	"\x02by\x18\x15 \x01(\tR\x02by\x12\x10\n" +
-	"\x03why\x18\x16 \x01(\tR\x03why\"a\n" +
+	"\x03why\x18\x16 \x01(\tR\x03why\x12\x19\n" +
+	"\bclock_ms\x18\x17 \x01(\x04R\aclockMs\"a\n" +
 	"\vOpenRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x1d\n" +
