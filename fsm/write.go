@@ -183,11 +183,14 @@ func (s *step) decide(w *tree.NumberedWrite) ([]byte, error) {
 	}
 	switch verdict, kept := s.space.writers.Take(w.Session, w.Number, w.Acked); verdict {
 	case writers.Apply:
-		if !w.Void && !s.space.writers.Fits(form.MostResult(w.Transaction)) {
+		principal := tree.ShareOf(w.Principals)
+		if w.Void { // it has no principals
+			principal = s.space.writers.Principal(w.Session)
+		} else if !s.space.writers.Fits(principal, form.MostResult(w.Transaction)) {
 			return nil, &tree.WindowError{Limit: windowLimit}
 		}
-		result := form.AppendResult(nil, s.carryOut(w))
-		s.space.writers.Keep(w.Session, w.Number, result)
+		result := form.AppendResult(nil, s.carryOut(w, principal))
+		s.space.writers.Keep(w.Session, w.Number, principal, result)
 		return result, nil
 	case writers.Repeat:
 		return kept, nil
@@ -203,7 +206,7 @@ func (s *step) decide(w *tree.NumberedWrite) ([]byte, error) {
 	}
 }
 
-const windowLimit = "256 results or 64 KiB of a session, or 256 MiB of all sessions: then 1 KiB, and 16 KiB in one"
+const windowLimit = "256 results or 64 KiB of a session, or a client's share of 128 MiB: then 1 KiB, and 16 KiB in one"
 
 // mayWrite refuses a write that its session's present client process did not send (W3, X5).
 func (s *step) mayWrite(w *tree.NumberedWrite) error {
@@ -220,14 +223,14 @@ func (s *step) mayWrite(w *tree.NumberedWrite) error {
 	}
 }
 
-// carryOut carries a write out under a number that is its own.
-func (s *step) carryOut(w *tree.NumberedWrite) tree.Result {
+// carryOut carries a write out under a number that is its own. principal is whose share it takes.
+func (s *step) carryOut(w *tree.NumberedWrite, principal string) tree.Result {
 	at := s.at()
 	result := tree.Result{Stamp: at.Stamp, Void: w.Void}
 	if w.Void {
 		return result
 	}
-	will, err := s.will(w)
+	will, err := s.will(w, principal)
 	if err != nil {
 		result.Outcome = tree.Outcome{At: -1, Refused: &tree.RefusedError{
 			Code: tree.OverLimit, Verb: "set will", Detail: err.Error(),
@@ -243,7 +246,7 @@ func (s *step) carryOut(w *tree.NumberedWrite) tree.Result {
 	}
 	if len(will.Data) == 0 {
 		s.space.writers.ClearWill(w.Session)
-	} else if err := s.space.writers.SetWill(w.Session, will); err != nil {
+	} else if err := s.space.writers.SetWill(w.Session, principal, will); err != nil {
 		panic(fmt.Sprintf("fsm: there was room for a will, and now there is none: %v", err))
 	}
 	return result
@@ -251,7 +254,7 @@ func (s *step) carryOut(w *tree.NumberedWrite) tree.Result {
 
 // will returns the will that a write sets, in the form that is kept; empty if it has none, or takes one back. The error
 // says that there is no room for it.
-func (s *step) will(w *tree.NumberedWrite) (writers.Will, error) {
+func (s *step) will(w *tree.NumberedWrite, principal string) (writers.Will, error) {
 	if w.Will == nil || len(w.Will.Transaction.Then)+len(w.Will.Transaction.Else) == 0 {
 		return writers.Will{}, nil
 	}
@@ -260,7 +263,7 @@ func (s *step) will(w *tree.NumberedWrite) (writers.Will, error) {
 		return writers.Will{}, err
 	}
 	will := writers.Will{Data: data, OnClose: w.Will.OnClose}
-	return will, s.space.writers.CheckWill(w.Session, will)
+	return will, s.space.writers.CheckWill(w.Session, principal, will)
 }
 
 // bequeath ends what hangs on a session, in the entry that ends it (U1, U3). It returns what the certificate tells of

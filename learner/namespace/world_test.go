@@ -254,7 +254,7 @@ func (w *world) decide(x *tree.NumberedWrite, one *lane.Wrote) []tree.Change {
 	outcome, changes := w.tree.Do(
 		store.At{Stamp: one.At, Session: x.Session, Principals: x.Principals}, x.Transaction)
 	one.Result = form.AppendResult(nil, tree.Result{Stamp: one.At, Outcome: outcome, Void: x.Void})
-	w.writers.Keep(x.Session, x.Number, one.Result)
+	w.writers.Keep(x.Session, x.Number, "", one.Result)
 	return changes
 }
 

@@ -97,7 +97,7 @@ func (n *node) takes(from, to uint64) {
 		if v, _ := n.state.Take(uint64(id), number, 0); v != writers.Apply {
 			n.Fatalf("write %d gets %v", number, v)
 		}
-		n.state.Keep(uint64(id), number, fmt.Appendf(nil, "result %d", number))
+		n.state.Keep(uint64(id), number, "", fmt.Appendf(nil, "result %d", number))
 	}
 }
 

@@ -124,7 +124,7 @@ func everyWriter(tb testing.TB) []writers.Record {
 	return []writers.Record{
 		{
 			Session: 1 << 63, Writer: writers.Writer{Applied: 1<<64 - 1, Floor: 7, Acked: 1<<64 - 3}, Results: results,
-			Will: &writers.Will{Data: will, OnClose: true},
+			Will: &writers.Will{Data: will, OnClose: true}, Principal: "x509:CN=a",
 		},
 		{Session: 1, Writer: writers.Writer{Applied: 5, Floor: 5}},
 	}

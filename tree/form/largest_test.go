@@ -37,7 +37,7 @@ func TestLargestWriterFitsIntoARecord(t *testing.T) {
 	one := writers.Record{
 		Session: 1<<64 - 1, Writer: writers.Writer{Applied: 1<<64 - 1, Floor: 1<<64 - 3, Acked: 1<<64 - 3},
 		Results: [][]byte{make([]byte, limits.Bytes), form.AppendResult(nil, largest)},
-		Will:    &writers.Will{Data: make([]byte, writers.MaxWill), OnClose: true},
+		Will:    &writers.Will{Data: make([]byte, writers.MaxWill), OnClose: true}, Principal: strings.Repeat("a", tree.MaxShare),
 	}
 	if size := len(form.AppendWriter(nil, &one)); size > form.MaxRecord {
 		t.Errorf("the record has %d bytes, want at most %d", size, form.MaxRecord)

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"fmt"
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -109,7 +110,7 @@ func AppendWriter(b []byte, one *writers.Record) []byte {
 		b = fields.Bytes(b, 6, one.Will.Data)
 		b = flag(b, 7, one.Will.OnClose)
 	}
-	return fields.End(b, whole)
+	return fields.End(text(b, 8, one.Principal), whole)
 }
 
 // ParseWriter reads what [AppendWriter] appends, and checks each result and the will. Whether the numbers fit is for
@@ -130,6 +131,10 @@ func ParseWriter(record []byte) (writers.Record, error) {
 		}
 	}
 	will, onClose := readData(&m, 6), m.Bool(7)
+	one.Principal = readText(&m, 8)
+	if len(one.Principal) > tree.MaxShare {
+		return writers.Record{}, outOf("writer.principal", len(one.Principal), fmt.Sprintf("at most %d bytes", tree.MaxShare))
+	}
 	if !ok || !m.End() || !r.End() || will == nil && onClose {
 		return writers.Record{}, malformed("writer")
 	}

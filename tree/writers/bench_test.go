@@ -62,7 +62,7 @@ func BenchmarkWrite(b *testing.B) {
 		if v, _ := table.Take(id, w.Applied+1, w.Applied); v != writers.Apply {
 			b.Fatal(v)
 		}
-		table.Keep(id, w.Applied+1, make([]byte, 16))
+		table.Keep(id, w.Applied+1, "", make([]byte, 16))
 		if n++; n%256 == 0 {
 			table.Freeze()
 		}
@@ -79,7 +79,7 @@ func BenchmarkPipeline(b *testing.B) {
 		if v, _ := table.Take(1, number, number-min(number, 255)); v != writers.Apply {
 			b.Fatal(v)
 		}
-		table.Keep(1, number, make([]byte, 16))
+		table.Keep(1, number, "", make([]byte, 16))
 	}
 }
 

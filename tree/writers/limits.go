@@ -11,18 +11,24 @@ const resultOverhead = 32
 
 // Limits bound what is kept of writes (X3). They must be the same at all replicas, and for as long as the log lives:
 // they decide which writes are refused.
+//
+// The results of all sessions have a room, and their wills have another one. No principal's sessions may take more of a
+// room than they leave free: one principal gets half of it, each of two a third, and what is left is for those that come.
 type Limits struct {
 	// Results and Bytes bound the results of one session. A session that holds as many of either gets [Window].
 	Results int
 	Bytes   uint64
-	// Shared bounds, in bytes, the results and wills of all sessions. Above it a session that holds results of more than
-	// Spare bytes gets [Window], and no write is taken whose result may have more than Large bytes.
-	Shared, Spare, Large uint64
+	// AllResults and AllWills are the rooms, in bytes. Once a principal's results are above its share, a session of it
+	// that holds results of more than Spare bytes gets [Window], and no write of it is taken whose result may have more
+	// than Large bytes. A will that is above the share is refused.
+	AllResults, AllWills, Spare, Large uint64
 }
 
 // DefaultLimits returns the limits of X3.
 func DefaultLimits() Limits {
-	return Limits{Results: 256, Bytes: 64 << 10, Shared: 256 << 20, Spare: 1 << 10, Large: 16 << 10}
+	return Limits{
+		Results: 256, Bytes: 64 << 10, AllResults: 128 << 20, AllWills: 128 << 20, Spare: 1 << 10, Large: 16 << 10,
+	}
 }
 
 // LimitError says which limit a will would exceed. The refusal is a result like any other: all replicas come to the

@@ -13,14 +13,22 @@ import (
 
 func everybody(uint64) bool { return true }
 
-// write takes the next number of a session, which must be free, and keeps a result of so many bytes.
+// write takes the next number of a session, which must be free, and keeps a result of so many bytes. The principal of a
+// session is principalOf.
 func write(tb testing.TB, table *writers.Table, session, acked uint64, size int) {
 	tb.Helper()
 	w, _ := table.Writer(session)
 	if v, _ := table.Take(session, w.Applied+1, acked); v != writers.Apply {
 		tb.Fatalf("write %d of session %d gets %v", w.Applied+1, session, v)
 	}
-	table.Keep(session, w.Applied+1, make([]byte, size))
+	table.Keep(session, w.Applied+1, principalOf(session), make([]byte, size))
+}
+
+// principalOf says that ten sessions in a row have one principal.
+func principalOf(session uint64) string { return string(rune('a' + session/10%26)) }
+
+func setWill(table *writers.Table, session uint64, size int) error {
+	return table.SetWill(session, principalOf(session), writers.Will{Data: make([]byte, size)})
 }
 
 // refused requires that the next write of a session gets Window and its number stays free.
@@ -52,23 +60,18 @@ func TestWindow(t *testing.T) {
 	write(t, table, 2, 2, 0)
 }
 
-// TestSharedLimit: above it, sessions that hold little write on, and those that hold more do once they acknowledge.
-func TestSharedLimit(t *testing.T) {
+// TestShareOfResults: one principal may have half of the room. Above that its sessions that hold little write on, and those
+// that hold more do once they acknowledge. Others have what is left.
+func TestShareOfResults(t *testing.T) {
 	limits := writers.DefaultLimits()
-	limits.Shared = 100_000
+	limits.AllResults = 120_000
 	table := writers.New(bag{}, limits)
-	write(t, table, 1, 0, 60_000)
-	if !table.Fits(1 << 20) {
-		t.Error("below the limit, a large result does not fit")
+	write(t, table, 1, 0, 50_000)
+	if !table.Fits("a", 1<<20) {
+		t.Error("below its share, a large result of a principal does not fit")
 	}
 	write(t, table, 2, 0, 2_000)
-	if err := table.SetWill(3, writers.Will{Data: make([]byte, 30_000)}); err != nil {
-		t.Fatal(err)
-	}
 	write(t, table, 3, 0, 10_000)
-	if table.Held() <= limits.Shared {
-		t.Fatalf("%d bytes are not above the limit", table.Held())
-	}
 	refused(t, table, 1, 0)
 	refused(t, table, 2, 0)
 	refused(t, table, 3, 0)
@@ -76,27 +79,40 @@ func TestSharedLimit(t *testing.T) {
 	write(t, table, 4, 0, 0)       // holds no more than the spare
 	refused(t, table, 4, 0)
 	write(t, table, 2, 1, 10)
-
-	if table.Fits(16<<10+1) || !table.Fits(16<<10) {
-		t.Error("above the limit, a result fits by another bound than 16 KiB")
+	if table.Fits("a", 16<<10+1) || !table.Fits("a", 16<<10) {
+		t.Error("above its share, a result of a principal fits by another bound than 16 KiB")
 	}
 
-	// A will alone keeps nobody from writing: it could not be taken back otherwise.
-	write(t, table, 3, 1, 0)
-	write(t, table, 5, 0, 40_000)
-	write(t, table, 3, 2, 0)
-	table.ClearWill(3)
+	// Another principal notices nothing, until what is left is less than it has.
+	for _, b := range []uint64{11, 12, 13} {
+		if write(t, table, b, 0, 10_000); !table.Fits("b", 1<<20) != (b == 13) {
+			t.Errorf("session %d: a large result of another principal fits: %v", b, table.Fits("b", 1<<20))
+		}
+	}
+	refused(t, table, 11, 0)
+	if !table.Fits("c", 1<<20) {
+		t.Error("a large result of a third principal does not fit")
+	}
+	table.End(1)
+	write(t, table, 11, 0, 10)
+	// What a session holds follows its principal.
+	w, _ := table.Writer(13)
+	table.Keep(13, w.Applied+1, "c", nil)
+	if table.Principal(13) != "c" || table.Principal(14) != "" {
+		t.Errorf("the principals are %q and %q", table.Principal(13), table.Principal(14))
+	}
 }
 
-// TestRoomForWills: wills cannot fill the replicas. The refusal names the room, and nothing changes.
-func TestRoomForWills(t *testing.T) {
+// TestShareOfWills: one principal may fill half of the room with wills. The refusal names what it may have, and nothing
+// changes. Wills keep nobody from writing, and others have what is left.
+func TestShareOfWills(t *testing.T) {
 	limits := writers.DefaultLimits()
-	limits.Shared = 100_000
+	limits.AllWills, limits.AllResults = 200_000, 1000
 	table := writers.New(bag{}, limits)
-	if err := table.SetWill(1, writers.Will{Data: make([]byte, writers.MaxWill)}); err != nil {
+	if err := setWill(table, 1, writers.MaxWill); err != nil {
 		t.Fatal(err)
 	}
-	err := table.SetWill(2, writers.Will{Data: make([]byte, writers.MaxWill)})
+	err := setWill(table, 2, writers.MaxWill)
 	var limit *writers.LimitError
 	if !errors.As(err, &limit) || limit.Field != "will" || limit.Most != 100_000-writers.MaxWill {
 		t.Fatalf("a will without room: %v", err)
@@ -104,15 +120,34 @@ func TestRoomForWills(t *testing.T) {
 	if _, ok := table.Will(2); ok {
 		t.Error("a refused will is there")
 	}
-	if err = table.SetWill(2, writers.Will{Data: make([]byte, limit.Most)}); err != nil {
+	if err = setWill(table, 2, int(limit.Most)); err != nil {
 		t.Errorf("a will as large as the room: %v", err)
 	}
-	if err = table.SetWill(1, writers.Will{Data: make([]byte, writers.MaxWill), OnClose: true}); err != nil {
+	if err = setWill(table, 3, 1); !errors.As(err, &limit) || limit.Most != 0 {
+		t.Errorf("a will above the share: %v", err)
+	}
+	if err = setWill(table, 1, writers.MaxWill); err != nil {
 		t.Errorf("a will of the size of the one before: %v", err)
 	}
-	err = table.SetWill(1, writers.Will{Data: make([]byte, writers.MaxWill+1)})
+	err = setWill(table, 1, writers.MaxWill+1)
 	if err == nil || !strings.Contains(err.Error(), "73729") || !strings.Contains(err.Error(), "73728") {
 		t.Errorf("a will above the limit: %v", err)
+	}
+	if !table.Fits("a", 1<<20) {
+		t.Error("wills leave no room for a result")
+	}
+	if err = setWill(table, 11, 50_000); err != nil {
+		t.Errorf("a will of another principal: %v", err)
+	}
+	if err = setWill(table, 12, 1); !errors.As(err, &limit) || limit.Most != 0 {
+		t.Errorf("a will of another principal that has as much as is left: %v", err)
+	}
+	if err = setWill(table, 21, 25_000); err != nil {
+		t.Errorf("a will of a third principal: %v", err)
+	}
+	table.ClearWill(1)
+	if err = setWill(table, 12, 1); err != nil {
+		t.Errorf("with room again: %v", err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 // small lets histories of a few dozen steps reach every limit.
 func small() writers.Limits {
-	return writers.Limits{Results: 5, Bytes: 400, Shared: 900, Spare: 100}
+	return writers.Limits{Results: 5, Bytes: 400, AllResults: 1400, AllWills: 1400, Spare: 100, Large: 50}
 }
 
 // history takes steps in a table and in the plain one, and requires that both do the same.
@@ -78,15 +78,21 @@ func (h *history) write(t *rapid.T, session, number, acked uint64) {
 	if verdict != writers.Apply {
 		return
 	}
+	principal := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "principal")
+	for _, most := range []int{50, 51} {
+		if got, want := h.table.Fits(principal, most), most <= 50 || !h.want.above(principal); got != want {
+			t.Fatalf("a result of %d bytes fits: %v, want %v", most, got, want)
+		}
+	}
 	if rapid.IntRange(0, 3).Draw(t, "bequeaths") == 0 {
-		h.bequeath(t, session)
+		h.bequeath(t, session, principal)
 	}
 	kept := bytes.Repeat([]byte{byte(number)}, rapid.SampledFrom([]int{0, 1, 10, 100, 500}).Draw(t, "size"))
-	h.table.Keep(session, number, kept)
-	h.want.keep(session, number, string(kept))
+	h.table.Keep(session, number, principal, kept)
+	h.want.keep(session, number, principal, string(kept))
 }
 
-func (h *history) bequeath(t *rapid.T, session uint64) {
+func (h *history) bequeath(t *rapid.T, session uint64, principal string) {
 	if rapid.IntRange(0, 3).Draw(t, "clears") == 0 {
 		h.table.ClearWill(session)
 		if w := h.want.sessions[session]; w != nil {
@@ -98,8 +104,8 @@ func (h *history) bequeath(t *rapid.T, session uint64) {
 		Data:    make([]byte, rapid.SampledFrom([]int{0, 5, 200, 800, writers.MaxWill + 1}).Draw(t, "will")),
 		OnClose: rapid.Bool().Draw(t, "on close"),
 	}
-	err := h.table.SetWill(session, will)
-	if taken := h.want.setWill(session, will); taken != (err == nil) {
+	err := h.table.SetWill(session, principal, will)
+	if taken := h.want.setWill(session, principal, will); taken != (err == nil) {
 		t.Fatalf("set a will of %d bytes: %v, want taken %v", len(will.Data), err, taken)
 	}
 	var limit *writers.LimitError
@@ -125,7 +131,8 @@ func same(t *rapid.T, what string, got *writers.Root, want *plain) {
 	}
 	for i, one := range recordsOf(got) {
 		w := all[i]
-		if one.Session != w.Session || one.Writer != w.Writer || !reflect.DeepEqual(one.Will, w.Will) ||
+		if one.Session != w.Session || one.Writer != w.Writer || one.Principal != w.Principal ||
+			!reflect.DeepEqual(one.Will, w.Will) ||
 			len(one.Results) != len(w.Results) {
 			t.Fatalf("%s: record %+v, want %+v", what, one, w)
 		}
@@ -135,8 +142,9 @@ func same(t *rapid.T, what string, got *writers.Root, want *plain) {
 			}
 		}
 	}
-	if got.Held() != want.held() || got.Len() != len(want.sessions) {
-		t.Fatalf("%s: %d writers hold %d, want %d and %d", what, got.Len(), got.Held(), len(want.sessions), want.held())
+	results, wills, _, _ := want.held("")
+	if got.Held() != results+wills || got.Len() != len(want.sessions) {
+		t.Fatalf("%s: %d writers hold %d, want %d and %d", what, got.Len(), got.Held(), len(want.sessions), results+wills)
 	}
 	sameReads(t, what, got, want)
 }
@@ -200,7 +208,7 @@ func TestNumbersAtTheEndOfTheRange(t *testing.T) {
 	if v, _ := table.Take(1, newest, 0); v != writers.Apply {
 		t.Fatalf("the last number gets %v", v)
 	}
-	table.Keep(1, newest, []byte("y"))
+	table.Keep(1, newest, "", []byte("y"))
 	for number, want := range map[uint64]writers.Verdict{
 		0: writers.Unknown, 1: writers.Unknown, newest - 2: writers.Unknown, newest - 1: writers.Repeat,
 		newest: writers.Repeat,
@@ -223,7 +231,7 @@ func TestKeepOutOfTurn(t *testing.T) {
 					t.Errorf("keep takes number %d first", number)
 				}
 			}()
-			writers.New(bag{}, writers.DefaultLimits()).Keep(1, number, nil)
+			writers.New(bag{}, writers.DefaultLimits()).Keep(1, number, "", nil)
 		}()
 	}
 }

@@ -27,6 +27,7 @@ type plain struct {
 
 type plainWriter struct {
 	applied, floor, acked uint64
+	principal             string
 	results               map[uint64]string
 	will                  *writers.Will
 }
@@ -52,14 +53,28 @@ func (w *plainWriter) bytes() (n uint64) {
 	return n
 }
 
-func (p *plain) held() (n uint64) {
+func (w *plainWriter) willed() uint64 {
+	if w.will == nil {
+		return 0
+	}
+	return uint64(len(w.will.Data))
+}
+
+// held returns what all sessions hold, and what those of a principal do.
+func (p *plain) held(principal string) (results, wills, ownResults, ownWills uint64) {
 	for _, w := range p.sessions {
-		n += w.bytes()
-		if w.will != nil {
-			n += uint64(len(w.will.Data))
+		results, wills = results+w.bytes(), wills+w.willed()
+		if w.principal == principal {
+			ownResults, ownWills = ownResults+w.bytes(), ownWills+w.willed()
 		}
 	}
-	return n
+	return results, wills, ownResults, ownWills
+}
+
+// above reports whether a principal has more results than all leave free.
+func (p *plain) above(principal string) bool {
+	results, _, own, _ := p.held(principal)
+	return results+own > p.limits.AllResults && own > 0
 }
 
 func (p *plain) take(session, number, acked uint64) (writers.Verdict, string) {
@@ -77,7 +92,7 @@ func (p *plain) take(session, number, acked uint64) (writers.Verdict, string) {
 	case number != w.applied+1:
 		return writers.Gap, ""
 	case len(w.results) >= p.limits.Results, w.bytes() >= p.limits.Bytes,
-		p.held() > p.limits.Shared && w.bytes() > p.limits.Spare:
+		w.bytes() > p.limits.Spare && p.above(w.principal):
 		return writers.Window, ""
 	}
 	return writers.Apply, ""
@@ -90,9 +105,9 @@ func (p *plain) writer(session uint64) *plainWriter {
 	return p.sessions[session]
 }
 
-func (p *plain) keep(session, number uint64, result string) {
+func (p *plain) keep(session, number uint64, principal, result string) {
 	w := p.writer(session)
-	w.applied = number
+	w.applied, w.principal = number, principal
 	w.results[number] = result
 }
 
@@ -120,16 +135,17 @@ func (p *plain) moved(session uint64) (applied, floor uint64) {
 }
 
 // setWill reports whether the will is taken.
-func (p *plain) setWill(session uint64, will writers.Will) bool {
-	had := 0
-	if w := p.sessions[session]; w != nil && w.will != nil {
-		had = len(w.will.Data)
-	}
-	if len(will.Data) > writers.MaxWill ||
-		len(will.Data) > had && p.held()+uint64(len(will.Data)-had) > p.limits.Shared {
+func (p *plain) setWill(session uint64, principal string, will writers.Will) bool {
+	after := p.clone()
+	w := after.writer(session)
+	had := w.willed()
+	w.principal, w.will = principal, &will
+	_, wills, _, own := after.held(principal)
+	if len(will.Data) > writers.MaxWill || w.willed() > had && wills+own > p.limits.AllWills {
 		return false
 	}
-	p.writer(session).will = &will
+	w = p.writer(session)
+	w.principal, w.will = principal, &will
 	return true
 }
 
@@ -146,7 +162,8 @@ func (p *plain) records() (all []writers.Record) {
 	for _, id := range slices.Sorted(maps.Keys(p.sessions)) {
 		w := p.sessions[id]
 		one := writers.Record{
-			Session: id, Writer: writers.Writer{Applied: w.applied, Floor: w.floor, Acked: w.acked}, Will: w.will,
+			Session: id, Writer: writers.Writer{Applied: w.applied, Floor: w.floor, Acked: w.acked},
+			Principal: w.principal, Will: w.will,
 		}
 		for _, number := range slices.Sorted(maps.Keys(w.results)) {
 			one.Results = append(one.Results, []byte(w.results[number]))
@@ -161,7 +178,7 @@ func (p *plain) digest() bag {
 	b := bag{}
 	be := binary.BigEndian.AppendUint64
 	for id, w := range p.sessions {
-		b.Add(be(be(be(be([]byte("w"), id), w.applied), w.floor), w.acked))
+		b.Add(append(be(be(be(be([]byte("w"), id), w.applied), w.floor), w.acked), w.principal...))
 		for number, result := range w.results {
 			b.Add(append(be(be([]byte("r"), id), number), result...))
 		}

@@ -5,8 +5,8 @@ import "github.com/tidwall/btree"
 // Root is the writers of all sessions at one moment. A frozen Root never changes and is safe for concurrent use.
 type Root struct {
 	writers *btree.Map[uint64, writer]
-	// held is the weight of all results and wills, in bytes.
-	held uint64
+	// results and wills are the weights of all of them, in bytes.
+	results, wills uint64
 }
 
 // get returns the writer of a session, an empty one if it has not written.
@@ -18,8 +18,14 @@ func (r *Root) get(session uint64) writer {
 // Len returns the number of sessions that have written.
 func (r *Root) Len() int { return r.writers.Len() }
 
-// Held returns what the results and wills of all sessions weigh together, in bytes, as the shared limit of X3 counts.
-func (r *Root) Held() uint64 { return r.held }
+// Held returns what the results and wills of all sessions weigh together, in bytes, as the limits of X3 count.
+func (r *Root) Held() uint64 { return r.results + r.wills }
+
+// Principal returns whose share a session's results and will take, "" for a session that has not written.
+func (r *Root) Principal(session uint64) string {
+	w := r.get(session)
+	return w.principal()
+}
 
 // Writer returns the numbers of a session's writer, false if the session has not written.
 func (r *Root) Writer(session uint64) (Writer, bool) {

@@ -12,6 +12,8 @@ import (
 type Record struct {
 	Session uint64
 	Writer
+	// Principal is whose share the results and the will take.
+	Principal string
 	// Results are those of the numbers above Floor and Acked, up to Applied.
 	Results [][]byte
 	// Will is nil if there is none.
@@ -22,7 +24,7 @@ type Record struct {
 // not be modified.
 func (r *Root) Records(f func(Record) bool) {
 	r.writers.Scan(func(session uint64, w writer) bool {
-		one := Record{Session: session, Writer: w.Writer, Will: w.will()}
+		one := Record{Session: session, Writer: w.Writer, Principal: w.principal(), Will: w.will()}
 		if w.holding != nil {
 			one.Results = slices.Clip(w.holding.results)
 		}
@@ -50,14 +52,15 @@ func (r *Restorer) Add(one Record) error {
 	}
 	t := r.table
 	w := writer{Writer: one.Writer}
+	t.charge(&w, one.Principal)
 	if len(one.Results) > 0 || one.Will != nil {
 		w.holding = &holding{results: slices.Clip(one.Results), will: one.Will}
 	}
 	for i, result := range one.Results {
 		w.holding.bytes += weigh(result)
-		t.addResult(one.Session, w.low()+1+uint64(i), result)
+		t.addResult(one.Session, w.share, w.low()+1+uint64(i), result)
 	}
-	t.addWill(one.Session, one.Will)
+	t.addWill(one.Session, w.share, one.Will)
 	t.scratch = w.canonical(t.scratch[:0], one.Session)
 	t.digest.Add(t.scratch)
 	t.writers.Load(one.Session, w)

@@ -51,7 +51,7 @@ func TestRestore(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	good := func() []writers.Record {
 		return []writers.Record{
-			{Session: 3, Writer: writers.Writer{Applied: 2, Acked: 2}, Will: &writers.Will{Data: []byte("w")}},
+			{Session: 3, Writer: writers.Writer{Applied: 2, Acked: 2}, Principal: "ip:10.0.0.1", Will: &writers.Will{Data: []byte("w")}},
 			{Session: 4, Writer: writers.Writer{Applied: 5, Floor: 3, Acked: 4}, Results: [][]byte{[]byte("five")}},
 			{Session: 5, Writer: writers.Writer{Applied: 2}, Results: [][]byte{make([]byte, 367), make([]byte, 500)}},
 		}
@@ -138,7 +138,7 @@ func FuzzRestoreRecords(f *testing.F) {
 		for _, one := range taken {
 			for _, number := range []uint64{0, one.Applied, one.Applied + 1, 1<<64 - 1} {
 				if v, _ := table.Take(one.Session, number, number-1); v == writers.Apply {
-					table.Keep(one.Session, number, []byte("result"))
+					table.Keep(one.Session, number, "", []byte("result"))
 				}
 			}
 			table.Moved(one.Session)

@@ -25,7 +25,7 @@ const (
 	Unknown
 	// Gap says: a write before this one is missing. The number stays free.
 	Gap
-	// Window says: the session, or all sessions, hold too many results. The number stays free.
+	// Window says: the session, or all sessions of its principal, hold too many results. The number stays free.
 	Window
 )
 
@@ -45,6 +45,8 @@ func (v Verdict) String() string {
 // calls [Table.End] with each session's end.
 type Table struct {
 	Root
+	// shares are those of principals whose sessions have written.
+	shares  map[string]*share
 	digest  Digest
 	limits  Limits
 	scratch []byte
@@ -52,11 +54,13 @@ type Table struct {
 
 // New returns a table without writers.
 func New(digest Digest, limits Limits) *Table {
-	return &Table{Root: Root{writers: new(btree.Map[uint64, writer])}, digest: digest, limits: limits}
+	return &Table{
+		Root: Root{writers: new(btree.Map[uint64, writer])}, shares: make(map[string]*share), digest: digest, limits: limits,
+	}
 }
 
 // Freeze returns the writers as they are now, at a cost that does not depend on their number (D8).
-func (t *Table) Freeze() *Root { return &Root{writers: t.writers.Copy(), held: t.held} }
+func (t *Table) Freeze() *Root { return &Root{t.writers.Copy(), t.results, t.wills} }
 
 // Take decides on a write that a session sends under a number, and returns its kept result with [Repeat]. The result
 // must not be modified. After [Apply] the next call for the session must be [Table.SetWill], [Table.ClearWill] or
@@ -83,32 +87,32 @@ func (t *Table) Take(session, number, acked uint64) (Verdict, []byte) {
 	return Apply, nil
 }
 
-// Fits reports whether there is room for a result of at most so many bytes (X3): there always is for a small one.
+// Fits reports whether a principal has room for a result of at most so many bytes (X3): it always has for a small one.
 // Otherwise a session whose results are all acknowledged could keep one of any size, and all sessions together as much
 // as they like. The state asks after [Apply]: a write that does not fit keeps its number free, as with [Window].
-func (t *Table) Fits(most int) bool {
-	return t.held <= t.limits.Shared || uint64(most) <= t.limits.Large
+func (t *Table) Fits(principal string, most int) bool {
+	return !t.above(t.shares[principal]) || uint64(most) <= t.limits.Large
 }
 
-// full reports whether a session's results leave no room for another one (X3). Its will does not count: sessions whose
-// wills fill the shared room could never write again, not even to take a will back.
+// full reports whether a session's results leave no room for another one (X3).
 func (t *Table) full(w *writer) bool {
 	results, bytes := w.held()
-	return results >= t.limits.Results || bytes >= t.limits.Bytes ||
-		t.held > t.limits.Shared && bytes > t.limits.Spare
+	return results >= t.limits.Results || bytes >= t.limits.Bytes || bytes > t.limits.Spare && t.above(w.share)
 }
 
-// Keep notes that a write took its number, and keeps its result until it is acknowledged (X2, X3). The table owns the
-// result from then on. Keep panics if the number is not the next: the state must ask [Table.Take] first.
-func (t *Table) Keep(session, number uint64, result []byte) {
+// Keep notes that a write took its number, and keeps its result until it is acknowledged (X2, X3). What the session holds
+// counts against the principal from then on. The table owns the result. Keep panics if the number is not the next: the
+// state must ask [Table.Take] first.
+func (t *Table) Keep(session, number uint64, principal string, result []byte) {
 	w := t.get(session)
 	if number == 0 || number-1 != w.Applied {
 		panic(fmt.Sprintf("keep the result of write %d of session %#x: its newest is %d", number, session, w.Applied))
 	}
 	next := w
+	t.charge(&next, principal)
 	next.Applied = number
 	next.holding = w.holding.with(result)
-	t.addResult(session, number, result)
+	t.addResult(session, next.share, number, result)
 	t.put(session, w, next)
 }
 
@@ -141,29 +145,29 @@ func (t *Table) Moved(session uint64) (applied, floor uint64) {
 	return next.Applied, next.Floor
 }
 
-// SetWill replaces a session's will (U3), as part of a write: between [Table.Take] and [Table.Keep]. The table owns the
-// data from then on. The error is that of [Table.CheckWill]; then nothing has changed.
-func (t *Table) SetWill(session uint64, will Will) error {
-	if err := t.CheckWill(session, will); err != nil {
+// SetWill replaces a session's will (U3), as part of a write of a principal: between [Table.Take] and [Table.Keep]. The
+// table owns the data from then on. The error is that of [Table.CheckWill]; then nothing has changed.
+func (t *Table) SetWill(session uint64, principal string, will Will) error {
+	if err := t.CheckWill(session, principal, will); err != nil {
 		return err
 	}
-	t.bequeath(session, t.get(session), &will)
+	w := t.get(session)
+	next := w
+	t.charge(&next, principal)
+	t.bequeath(session, w, next, &will)
 	return nil
 }
 
-// CheckWill returns a [LimitError] if the will is too large, or if there is no room for it among the results and wills
-// of all sessions (X3).
-func (t *Table) CheckWill(session uint64, will Will) error {
-	if size := uint64(len(will.Data)); size > MaxWill {
+// CheckWill returns a [LimitError] if the will is too large, or if its principal has no room for it (X3). A session may
+// always replace its will by one that is no larger.
+func (t *Table) CheckWill(session uint64, principal string, will Will) error {
+	size := will.size()
+	if size > MaxWill {
 		return &LimitError{Field: "will", Has: size, Most: MaxWill}
 	}
 	w := t.get(session)
-	var had uint64
-	if old := w.will(); old != nil {
-		had = uint64(len(old.Data))
-	}
-	if size := uint64(len(will.Data)); size > had && t.held-had+size > t.limits.Shared {
-		room := t.limits.Shared - min(t.held-had, t.limits.Shared)
+	had, room := w.will().size(), t.roomForWill(&w, principal)
+	if size > had && size > room {
 		return &LimitError{Field: "will", Has: size, Most: max(room, had)}
 	}
 	return nil
@@ -172,15 +176,14 @@ func (t *Table) CheckWill(session uint64, will Will) error {
 // ClearWill takes back a session's will, if it has one.
 func (t *Table) ClearWill(session uint64) {
 	if w := t.get(session); w.will() != nil {
-		t.bequeath(session, w, nil)
+		t.bequeath(session, w, w, nil)
 	}
 }
 
-// bequeath puts a will in the place of the one that w has; nil is none.
-func (t *Table) bequeath(session uint64, w writer, will *Will) {
-	t.removeWill(session, w.will())
-	t.addWill(session, will)
-	next := w
+// bequeath makes next, with another will, the writer of a session in the place of w; nil is none.
+func (t *Table) bequeath(session uint64, w, next writer, will *Will) {
+	t.removeWill(session, next.share, w.will())
+	t.addWill(session, next.share, will)
 	next.holding = w.holding.withWill(will)
 	t.put(session, w, next)
 }
@@ -200,16 +203,17 @@ func (t *Table) End(session uint64) Last {
 		return Last{}
 	}
 	t.removeResults(session, &w, w.Applied)
-	t.removeWill(session, w.will())
+	t.removeWill(session, w.share, w.will())
 	t.scratch = w.canonical(t.scratch[:0], session)
 	t.digest.Remove(t.scratch)
+	t.discharge(&writer{share: w.share}) // it holds nothing any more
 	return Last{Applied: w.Applied, Floor: w.Floor, Will: w.will()}
 }
 
 // put makes next the writer of a session, in the place of w.
 func (t *Table) put(session uint64, w, next writer) {
 	_, had := t.writers.Set(session, next)
-	if had && w.Writer == next.Writer {
+	if had && w.Writer == next.Writer && w.share == next.share {
 		return
 	}
 	if had {
@@ -229,10 +233,11 @@ func (t *Table) drop(session uint64, w writer, next *writer) {
 	next.holding = w.holding.without(int(next.low() - w.low()))
 }
 
-// The methods below keep digest and held up to date.
+// The methods below keep the digest and the sums up to date.
 
-func (t *Table) addResult(session, number uint64, result []byte) {
-	t.held += weigh(result)
+func (t *Table) addResult(session uint64, s *share, number uint64, result []byte) {
+	t.results += weigh(result)
+	s.results += weigh(result)
 	t.scratch = canonicalResult(t.scratch[:0], session, number, result)
 	t.digest.Add(t.scratch)
 }
@@ -242,26 +247,29 @@ func (t *Table) removeResults(session uint64, w *writer, upTo uint64) {
 	for number := w.low(); number < upTo; {
 		number++
 		result, _ := w.result(number)
-		t.held -= weigh(result)
+		t.results -= weigh(result)
+		w.share.results -= weigh(result)
 		t.scratch = canonicalResult(t.scratch[:0], session, number, result)
 		t.digest.Remove(t.scratch)
 	}
 }
 
-func (t *Table) addWill(session uint64, will *Will) {
+func (t *Table) addWill(session uint64, s *share, will *Will) {
 	if will == nil {
 		return
 	}
-	t.held += uint64(len(will.Data))
+	t.wills += will.size()
+	s.wills += will.size()
 	t.scratch = will.canonical(t.scratch[:0], session)
 	t.digest.Add(t.scratch)
 }
 
-func (t *Table) removeWill(session uint64, will *Will) {
+func (t *Table) removeWill(session uint64, s *share, will *Will) {
 	if will == nil {
 		return
 	}
-	t.held -= uint64(len(will.Data))
+	t.wills -= will.size()
+	s.wills -= will.size()
 	t.scratch = will.canonical(t.scratch[:0], session)
 	t.digest.Remove(t.scratch)
 }

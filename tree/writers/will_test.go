@@ -36,7 +36,7 @@ func TestTheLargestWillFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := writers.New(bag{}, writers.DefaultLimits())
-	if err = table.SetWill(1, writers.Will{Data: data}); err != nil {
+	if err = table.SetWill(1, "", writers.Will{Data: data}); err != nil {
 		t.Errorf("%d bytes: %v", len(data), err)
 	}
 }

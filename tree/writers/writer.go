@@ -27,10 +27,28 @@ type Will struct {
 	OnClose bool
 }
 
-// writer is a writer with what it holds. Frozen copies share holding, so it never changes.
+// writer is a writer with what it holds. Frozen copies share holding, so it never changes. Of share they read the
+// principal alone.
 type writer struct {
 	Writer
 	holding *holding // nil if there is neither a result nor a will
+	share   *share   // nil before the first write
+}
+
+// principal returns whose share the writer takes.
+func (w *writer) principal() string {
+	if w.share == nil {
+		return ""
+	}
+	return w.share.principal
+}
+
+// size returns what a will counts for, 0 for nil.
+func (w *Will) size() uint64 {
+	if w == nil {
+		return 0
+	}
+	return uint64(len(w.Data))
 }
 
 // holding is what a writer holds beside its numbers. It never changes, but for the room behind results.
@@ -130,9 +148,10 @@ const (
 	willThing   = 'l'
 )
 
-// canonical appends what the digest says of the numbers of a session's writer (D6).
-func (w Writer) canonical(b []byte, session uint64) []byte {
-	return be64(append(b, writerThing), session, w.Applied, w.Floor, w.Acked)
+// canonical appends what the digest says of a session's writer (D6): its numbers and its principal.
+func (w *writer) canonical(b []byte, session uint64) []byte {
+	b = be64(append(b, writerThing), session, w.Applied, w.Floor, w.Acked)
+	return append(b, w.principal()...)
 }
 
 func canonicalResult(b []byte, session, number uint64, result []byte) []byte {

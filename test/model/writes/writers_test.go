@@ -46,7 +46,7 @@ func (r *replica) sees(e entry) {
 			r.Fatalf("%v: result %v, the model says %d", e.command, result, e.Result)
 		}
 		if v == writers.Apply {
-			r.table.Keep(theSession, uint64(e.Number), []byte{byte(e.Result)})
+			r.table.Keep(theSession, uint64(e.Number), "", []byte{byte(e.Result)})
 		}
 	case acknowledge:
 		r.table.Acknowledge(theSession, uint64(e.Acked))

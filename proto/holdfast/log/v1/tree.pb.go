@@ -1924,7 +1924,9 @@ type Writer struct {
 	// A serialized KeptWill; empty for none.
 	Will []byte `protobuf:"bytes,6,opt,name=will,proto3" json:"will,omitempty"`
 	// As in Will.
-	WillOnClose   bool `protobuf:"varint,7,opt,name=will_on_close,json=willOnClose,proto3" json:"will_on_close,omitempty"`
+	WillOnClose bool `protobuf:"varint,7,opt,name=will_on_close,json=willOnClose,proto3" json:"will_on_close,omitempty"`
+	// Whose share of the room the results and the will take (X3).
+	Principal     string `protobuf:"bytes,8,opt,name=principal,proto3" json:"principal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2006,6 +2008,13 @@ func (x *Writer) GetWillOnClose() bool {
 		return x.WillOnClose
 	}
 	return false
+}
+
+func (x *Writer) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
 }
 
 var File_holdfast_log_v1_tree_proto protoreflect.FileDescriptor
@@ -2173,7 +2182,7 @@ const file_holdfast_log_v1_tree_proto_rawDesc = "" +
 	"\x03acl\x18\x10 \x01(\v2\x1b.holdfast.log.v1.AccessListR\x03acl\x12\x1d\n" +
 	"\n" +
 	"acl_number\x18\x11 \x01(\x04R\taclNumberB\a\n" +
-	"\x05_data\"\xba\x01\n" +
+	"\x05_data\"\xd8\x01\n" +
 	"\x06Writer\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x06R\asession\x12\x18\n" +
 	"\aapplied\x18\x02 \x01(\x04R\aapplied\x12\x14\n" +
@@ -2181,7 +2190,8 @@ const file_holdfast_log_v1_tree_proto_rawDesc = "" +
 	"\x05acked\x18\x04 \x01(\x04R\x05acked\x12\x18\n" +
 	"\aresults\x18\x05 \x03(\fR\aresults\x12\x12\n" +
 	"\x04will\x18\x06 \x01(\fR\x04will\x12\"\n" +
-	"\rwill_on_close\x18\a \x01(\bR\vwillOnCloseB&Z$holdfast/proto/holdfast/log/v1;logv1b\x06proto3"
+	"\rwill_on_close\x18\a \x01(\bR\vwillOnClose\x12\x1c\n" +
+	"\tprincipal\x18\b \x01(\tR\tprincipalB&Z$holdfast/proto/holdfast/log/v1;logv1b\x06proto3"
 
 var (
 	file_holdfast_log_v1_tree_proto_rawDescOnce sync.Once
