@@ -21,7 +21,7 @@ import (
 // the same name of the caller. The error of a session wraps [ErrUnreachable] when its node does not answer. After an
 // error some of them may have ended; a repeat is safe, because ids are never reused. Safe for concurrent use.
 func (c *Client) Kill(ctx context.Context, ids []session.ID, why string) ([]session.Killed, error) {
-	killed, err := killThrough(ctx, c, c.nodes.Any, ids, why)
+	killed, err := killThrough(ctx, c.nodes.Any, ids, why)
 	if err != nil {
 		return nil, fmt.Errorf("kill sessions: %w", err)
 	}
@@ -70,7 +70,7 @@ func killedAt(all []session.Killed, k int, node session.Node, id session.ID, fai
 // killAt asks one node.
 func killAt(ctx context.Context, c *Client, address string, ids []session.ID, why string) ([]session.Killed, error) {
 	through := func(ctx context.Context, call unary.Call) error { return c.nodes.At(ctx, address, call) }
-	return killThrough(ctx, c, through, ids, why)
+	return killThrough(ctx, through, ids, why)
 }
 
 // refusedFor returns the positions of the sessions that were refused because another node alone may know them, by node.
@@ -85,7 +85,7 @@ func refusedFor(killed []session.Killed) map[session.Node][]int {
 }
 
 // killThrough sends one request, to the nodes that through chooses.
-func killThrough(ctx context.Context, c *Client, through func(context.Context, unary.Call) error, ids []session.ID,
+func killThrough(ctx context.Context, through func(context.Context, unary.Call) error, ids []session.ID,
 	why string,
 ) ([]session.Killed, error) {
 	request := &holdfastv1.KillSessionsRequest{Ids: make([]uint64, len(ids)), Why: why}

@@ -277,14 +277,16 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 			}
 			streams[name] = s
 		}
+		seq := uint64(0)
 		touch := func(name string) error {
 			s := streams[name]
-			if err := s.Send(touchAll(1)); err != nil && !errors.Is(err, io.EOF) {
+			seq++
+			if err := s.Send(touchAll(seq)); err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}
 			for {
 				m, err := s.Recv()
-				if err != nil || m.GetTouched() != nil {
+				if err != nil || m.GetTouched().GetSeq() == seq {
 					return wire.Domain(err)
 				}
 			}

@@ -24,7 +24,9 @@ func TestStatusTellsTheSizeOfTheTree(t *testing.T) {
 			return s.Tree
 		}
 		empty := size(leads)
-		if empty != (clientport.TreeStatus{FeatureLevel: session.FeatureLevel, Entries: 3}) {
+		if empty != (clientport.TreeStatus{
+			FeatureLevel: session.FeatureLevel, Entries: 3, Bytes: empty.Bytes, Limit: tree.DefaultBytes,
+		}) {
 			t.Errorf("an empty tree: %+v", empty)
 		}
 		owner := c.resumedOnce(leads)
@@ -32,8 +34,9 @@ func TestStatusTellsTheSizeOfTheTree(t *testing.T) {
 			tree.Create{Path: "/a/b", Kind: tree.Ephemeral, Data: make([]byte, 200)})
 		c.found("/a/b", 3, within)
 		got := size(leads)
-		if got.Entries != 5 || got.Ephemerals != 1 || got.Bytes < 1232 || got.Bytes > 1400 {
-			t.Errorf("with two entries of 1,200 bytes and a result: %+v", got)
+		if more := got.Bytes - empty.Bytes; got.Entries != 5 || got.Ephemerals != 1 || more < 1700 || more > 1800 ||
+			got.Results < 32 || got.Results > 200 {
+			t.Errorf("with two entries of 1,200 bytes and a result: %+v, and %+v before", got, empty)
 		}
 		other := c.others(leads)[0]
 		if err := other.consensus.raft.Snapshot().Error(); err != nil {

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"strings"
 	"sync"
 	"testing"
@@ -175,6 +173,11 @@ func (a *caller) run(ctx context.Context) {
 
 func (c *cluster) zkAddress(n int) string { return fmt.Sprintf("127.0.0.1:%d%d4", c.ports, n) }
 
+// quiet writes nothing.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
 // zookeeper returns a client of ZooKeeper that is at node n, and knows all nodes.
 func (c *cluster) zookeeper(n int) *zk.Conn {
 	c.t.Helper()
@@ -183,7 +186,7 @@ func (c *cluster) zookeeper(n int) *zk.Conn {
 		order.servers = append(order.servers, c.zkAddress(other))
 	}
 	conn, events, err := zk.Connect(order.servers, minTimeout, zk.WithHostProvider(order),
-		zk.WithLogger(log.New(io.Discard, "", 0)))
+		zk.WithLogger(quiet{}))
 	timeout.Check(c.t, err)
 	late := time.After(healWithin)
 	for {

@@ -172,7 +172,7 @@ func (v view) Deaths(before uint64, yield func(uint64, *session.Certificate) boo
 	return v.state.Deaths(before, yield)
 }
 
-func (v view) Cluster() uint64 { return v.state.Cluster() }
+func (v view) Cluster() uint64                                     { return v.state.Cluster() }
 func (v view) Credential(id session.ID) (session.Credential, bool) { return v.state.Credential(id) }
 
 func (v view) Verify(id session.ID, c session.Credential) bool { return v.state.Verify(id, c) }

@@ -60,11 +60,11 @@ func TestClientsOverTLS(t *testing.T) {
 			refused := c.ClientWith("eve", tls)
 			for call, do := range map[string]func() error{
 				"open": func() error {
-					_, err := refused.Open(ctx, client.SessionOptions{Timeout: 20 * time.Second})
-					return err
+					_, failed := refused.Open(ctx, client.SessionOptions{Timeout: 20 * time.Second})
+					return failed
 				},
-				"read":   func() error { _, err := refused.Tree().Get(ctx, "/"); return err },
-				"a call": func() error { _, err := refused.Members(ctx); return err },
+				"read":   func() error { _, failed := refused.Tree().Get(ctx, "/"); return failed },
+				"a call": func() error { _, failed := refused.Members(ctx); return failed },
 			} {
 				began := time.Now()
 				if err = do(); !errors.Is(err, session.ErrTLS) || errors.Is(err, client.ErrUnreachable) ||

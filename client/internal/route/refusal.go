@@ -69,7 +69,7 @@ func Judge(err error) verdict {
 // the two sides do not agree on TLS. A node denies it again however often it asks. Of errors that were joined each one
 // must say so.
 func Denied(err error) bool {
-	if joined, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // each of the joined errors counts
+	if joined, is := err.(interface{ Unwrap() []error }); is {
 		return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !Denied(one) })
 	}
 	return errors.Is(err, session.ErrUnauthenticated) || errors.Is(err, session.ErrForbidden) ||
