@@ -1,9 +1,9 @@
 package learner
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,11 +30,32 @@ func (w *world) expire(id session.ID, silent time.Duration) {
 	w.server.Applied(0, 1, []session.Change{{Kind: session.Ended, Session: session.Session{ID: id}, Certificate: c}})
 }
 
+// sharedLog is a log that a test reads while a node writes it.
+type sharedLog struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (l *sharedLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+// take returns what was written since the last call.
+func (l *sharedLog) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := l.text.String()
+	l.text.Reset()
+	return text
+}
+
 // The node that served a session logs its expiry: whose it was, and why. Of many that expire at once it logs some, and
 // counts the others. No other end is logged.
 func TestExpiriesAreLogged(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log sharedLog
 		cfg := config()
 		cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
 		w := newWorldOf(t, cfg)
@@ -46,15 +67,15 @@ func TestExpiriesAreLogged(t *testing.T) {
 		}
 		says := func(what string, want ...string) {
 			t.Helper()
+			lines := log.take()
 			for _, text := range want {
-				if !strings.Contains(log.String(), text) {
-					t.Errorf("%s: the log lacks %q:\n%s", what, text, &log)
+				if !strings.Contains(lines, text) {
+					t.Errorf("%s: the log lacks %q:\n%s", what, text, lines)
 				}
 			}
-			if n := strings.Count(log.String(), "session expired:"); n != 1 {
+			if n := strings.Count(lines, "session expired:"); n != 1 {
 				t.Errorf("%s: %d lines", what, n)
 			}
-			log.Reset()
 			time.Sleep(time.Second)
 		}
 		w.expire(1, 0)
@@ -72,10 +93,9 @@ func TestExpiriesAreLogged(t *testing.T) {
 		for id := session.ID(5); id < many+4; id++ {
 			w.expire(id, 0)
 		}
-		if n := strings.Count(log.String(), "session expired:"); n != session.LinesPerSecond {
+		if n := strings.Count(log.take(), "session expired:"); n != session.LinesPerSecond {
 			t.Errorf("%d lines in a second, want %d", n, session.LinesPerSecond)
 		}
-		log.Reset()
 		time.Sleep(time.Second)
 		w.expire(many+4, 0)
 		says("after many", fmt.Sprint("left_out_before=", many-1-session.LinesPerSecond))
