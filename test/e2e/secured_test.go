@@ -120,7 +120,7 @@ func (s *secured) refusals() {
 		says string
 	}{
 		{
-			"nobody, without TLS", nil, context.DeadlineExceeded,
+			"nobody, without TLS", nil, session.ErrTLS,
 			"it requires TLS, and this side speaks without TLS",
 		},
 		{
