@@ -26,7 +26,7 @@ STATES ?=
 PACKAGES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 LONGEST := ./node ./zk ./cmd/holdfast ./test/whole ./transport/clientport ./fsm ./test/recipes ./client
 # Too slow under the race detector: make proof runs them with it.
-PLAIN := ./test/sim/... ./test/raft
+PLAIN := ./test/sim/... ./test/raft ./client/herd
 
 # Modules of their own: what they require, a program with the SDK does not fetch.
 MODULES := bench fence/postgres test/deploy test/ui
@@ -115,7 +115,7 @@ test: ## Run all tests: unit tests under -race, simulation, counts, planted bugs
 
 .PHONY: units processes computed machines containers
 units:
-	all=$$(go list ./... | grep -v -e /test/model -e /test/sim -e /test/raft); \
+	all=$$(go list ./... | grep -v -e /test/model -e /test/sim -e /test/raft -e /client/herd); \
 		nice -n 19 $(RERUN) -- -race -p=$(PACKAGES) -timeout=30m $(LONGEST) $$all
 	nice -n 19 $(MAKE) planted SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/6
 	nice -n 19 $(MAKE) model
