@@ -84,7 +84,8 @@ type lanes struct {
 	writing            writeLane
 	// passed counts what was sent while arrivals waited. An arrival that is sent takes its debt off.
 	passed int
-	// turn counts the sessions of standing that were sent while writes waited, less the writes.
+	// turn counts what was sent of standing while writes waited, less what was sent of the writes, both as
+	// [proposal.passes].
 	turn int
 }
 
@@ -132,7 +133,7 @@ func (l *lanes) nextOther() *proposal { return l.choose(nil) }
 
 func (l *lanes) choose(write *proposal) *proposal {
 	first, arriving := l.standing.first, l.arriving.first
-	if write != nil && (first == nil || l.turn >= write.work) {
+	if write != nil && (first == nil || l.turn >= write.passes) {
 		first = write
 	}
 	switch {
@@ -152,7 +153,7 @@ func (q *proposal) debt() int { return (arrivalShare - 1) * q.work }
 func (l *lanes) take(q *proposal) {
 	if q.kind == writes {
 		l.writing.take(q)
-		l.turn = max(l.turn-q.work, 0)
+		l.turn = max(l.turn-q.passes, 0)
 	} else {
 		l.other(q).remove(q)
 	}
@@ -162,7 +163,7 @@ func (l *lanes) take(q *proposal) {
 		l.passed += q.passes
 	}
 	if q.kind != writes && q.kind != arrivals {
-		l.turn += q.work
+		l.turn += q.passes
 	}
 	l.forget()
 }

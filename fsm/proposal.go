@@ -16,7 +16,8 @@ type proposal struct {
 	work, cost int
 	// weight is the work that it makes in the tree (U2).
 	weight int
-	// passes is how much of the arrivals' share it uses up when it goes before them, in sessions.
+	// passes is how much of the share of others it uses up when it goes before them, in sessions: for a write, the part
+	// of an entry that it takes.
 	passes int
 	// For a write to the tree: source is where it comes from, share the source's of the room for writes, written what it
 	// takes of that, which stays when encoded has been sent (W7), and turn its place among the writes of all sources.

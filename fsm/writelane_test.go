@@ -130,3 +130,39 @@ func TestW9ConnectionsShareTheLog(t *testing.T) {
 		}
 	})
 }
+
+// W9, E3: moves and heavy writes take turns by the part of an entry that they take. Without, each heavy write counts as
+// one session: after the moves of a thousand sessions, a thousand entries of heavy writes pass the next moves.
+func TestW9MovesPassHeavyWrites(t *testing.T) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
+		t := b.t
+		submit := func(c session.Command) { b.Submit(c, func(session.Result, error) {}) }
+		moves := func(first session.ID) session.MoveSessions {
+			all := session.MoveSessions{NewOwner: 1, Instance: 1}
+			for i := range session.ID(1000) {
+				all.Sessions = append(all.Sessions, session.Moving{ID: first + i, Attempt: 1, Named: 1})
+			}
+			return all
+		}
+		submit(marked(1))
+		for number := range uint64(40) {
+			submit(writeOf(t, session.Source{Node: 1, Connection: number}, number+1, 100, tree.MaxWeight))
+		}
+		submit(moves(1))
+		submit(moves(10_000))
+		var at []int
+		for n := 0; len(at) < 2; n++ {
+			f := b.raft.entry(n)
+			if f == nil {
+				t.Fatalf("no entry %d, and moves are in %v", n, at)
+			}
+			if counted(f)["MoveSessions"] > 0 {
+				at = append(at, n)
+			}
+			f.apply()
+		}
+		if at[1]-at[0] > 3 {
+			t.Errorf("moves are in the entries %v: heavy writes keep the second ones from the log", at)
+		}
+	})
+}
