@@ -76,7 +76,7 @@ func (t *Tree) canonical(b []byte) []byte {
 		open = 1
 	}
 	b = be64(append(b, spaceThing), t.sum.hi, t.sum.lo, uint64(t.Level), uint64(t.Clock.Milliseconds()),
-		uint64(t.Limits.Ephemerals), uint64(t.Limits.Children), open)
+		uint64(t.Limits.Ephemerals), uint64(t.Limits.Children), uint64(t.Limits.Bytes), open) //nolint:gosec // positive
 	return canonicalTime(b, t.Time)
 }
 

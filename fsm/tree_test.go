@@ -387,3 +387,20 @@ func TestConfigurationsAreToldToTreeObservers(t *testing.T) {
 			r.wrote, before+1)
 	}
 }
+
+// D6: the digest shows each of the limits that decide what is refused.
+func TestD6TheDigestHasAllLimits(t *testing.T) {
+	kind := reflect.TypeFor[tree.Limits]()
+	sound := (&Tree{}).canonical(nil)
+	for i := range kind.NumField() {
+		var limits tree.Limits
+		if field := reflect.ValueOf(&limits).Elem().Field(i); field.Kind() == reflect.Bool {
+			field.SetBool(true)
+		} else {
+			field.SetInt(1)
+		}
+		if slices.Equal((&Tree{Limits: limits}).canonical(nil), sound) {
+			t.Errorf("the digest is the same whatever %s is", kind.Field(i).Name)
+		}
+	}
+}

@@ -276,6 +276,6 @@ func TestBoundOfWeight(t *testing.T) {
 		if err := x.Check(); err != nil {
 			t.Fatal(err)
 		}
-		refusesField(t, x.CheckWeight(tree.MaxWeight), "transaction", fmt.Sprintf("weighs %d: at most 50000", tree.Weight(x)))
+		refusesField(t, x.CheckWeight(tree.MaxWeight), "transaction", fmt.Sprintf("has the weight %d: at most 50000", tree.Weight(x)))
 	}
 }

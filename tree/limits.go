@@ -48,8 +48,8 @@ type Limits struct {
 	OpenQuotas bool
 }
 
-// DefaultLimits returns the bounds of this release. A parent with so many
-// children comes of a program's mistake: ZooKeeper's clients could not list a tenth of them.
+// DefaultLimits returns the bounds of this release. 10,000,000 children below one entry come of an error in a program:
+// ZooKeeper's clients could not list a tenth of them.
 func DefaultLimits() Limits {
 	return Limits{Ephemerals: MostEphemerals, Children: 10_000_000, Bytes: DefaultBytes}
 }

@@ -23,8 +23,14 @@ func ShareOf(principals []Principal) (share string) {
 }
 
 func networkOf(p Principal) Principal {
-	if a, err := netip.ParseAddr(p.ID); err == nil && a.Is6() {
-		p.ID = netip.PrefixFrom(a.WithZone(""), 64).Masked().String()
+	a, err := netip.ParseAddr(p.ID)
+	if err != nil {
+		return p
+	}
+	if a = a.Unmap().WithZone(""); a.Is6() {
+		p.ID = netip.PrefixFrom(a, 64).Masked().String()
+	} else {
+		p.ID = a.String()
 	}
 	return p
 }

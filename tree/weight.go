@@ -104,7 +104,8 @@ func (a ACL) weight() int { return a.size() / 64 }
 // from clients: what is in the log is carried out.
 func (x Transaction) CheckWeight(most int) error {
 	if weight := Weight(x); weight > most {
-		return wrong("transaction", "weighs %d: at most %d, about a microsecond of work for each; divide it", weight, most)
+		return wrong("transaction", "has the weight %d: at most %d (1 is about 1 us of work); split the transaction", weight,
+			most)
 	}
 	return nil
 }

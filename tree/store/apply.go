@@ -288,7 +288,14 @@ func (t *Tree) setACL(at At, s tree.SetACL) (tree.OpOutcome, *tree.RefusedError)
 		return tree.OpOutcome{}, versionRefused(e.aclVersion, s.Version)
 	}
 	list := t.lists.intern(s.ACL)
-	if refused := t.mayKeep(s.Path, t.lists.more(list)); refused != nil {
+	more := t.lists.more(list) - t.lists.less(e.acl)
+	switch {
+	case list != nil && e.acl == nil:
+		more += listedBytes
+	case list == nil && e.acl != nil:
+		more -= listedBytes
+	}
+	if refused := t.mayKeep(s.Path, more); refused != nil {
 		return tree.OpOutcome{}, refused
 	}
 	now := t.change(keyOf(s.Path), func(e *entry) {

@@ -39,6 +39,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 			q.Used.Bytes++
 			r.quotas.Set("/a", q)
 		},
+		`bytes, and 7 are counted`:   func(r *Root) { r.bytes = 7 },
 		`there are 0 quotas, want 1`: func(r *Root) { r.quotas.Delete("/a") },
 	} {
 		at := At{Stamp: tree.StampAt(1, 1), L: time.Second, Session: 7, Principals: []tree.Principal{{Scheme: tree.Super}}}

@@ -44,6 +44,14 @@ func (l lists) more(a *interned) int64 {
 	return a.kept()
 }
 
+// less returns how much memory a list frees when an entry that has the list gets another; 0 if others have it too.
+func (l lists) less(a *interned) int64 {
+	if a == nil || a.uses > 1 {
+		return 0
+	}
+	return a.kept()
+}
+
 // mayKeep refuses more bytes of memory than the cluster's bound has room for. What gets smaller may still be above it.
 func (t *Tree) mayKeep(path string, more int64) *tree.RefusedError {
 	if more <= 0 || t.kept+more <= t.limits.Bytes {

@@ -54,6 +54,10 @@ func TestBoundOfBytes(t *testing.T) {
 		wide[i] = tree.Grant{Permissions: tree.Read, Scheme: "digest", ID: fmt.Sprintf("someone-%d:hash", i)}
 	}
 	refuses(t, built, at, says, tree.SetACL{Path: "/c", ACL: wide, Version: tree.Any})
+	limits.Bytes = full
+	built.SetLimits(limits)
+	says = fmt.Sprintf("max_tree_bytes is %d, and the tree would keep ", limits.Bytes)
+	refuses(t, built, at, says, tree.SetACL{Path: "/c", ACL: tree.Open(), Version: tree.Any}) // the root's, and a place
 	if now := w.bytes(); now != full {
 		t.Errorf("refused transactions have changed what is kept from %d to %d bytes", full, now)
 	}

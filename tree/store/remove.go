@@ -38,7 +38,7 @@ func (t *Tree) removeTree(at At, d tree.DeleteTree) (tree.OpOutcome, *tree.Refus
 	if len(paths) > tree.MaxDeleteTree || t.removed > tree.DeleteTreeWeight {
 		return tree.OpOutcome{}, &tree.RefusedError{
 			Code: tree.OverLimit, Detail: fmt.Sprintf("a transaction deletes at most %d entries this way, and fewer "+
-				"with paths of 64 bytes or more; delete parts first", tree.MaxDeleteTree),
+				"with paths of 64 bytes or 16 names and more; delete parts first", tree.MaxDeleteTree),
 		}
 	}
 	for _, path := range slices.Backward(paths) {

@@ -62,13 +62,14 @@ func (s *siblings) end() error {
 const verifyRun = 5000
 
 // Verify computes anew what a tree keeps about its entries, and returns an error that names the first difference: the
-// numbers of children, owners and their indexes, what ends by itself (I12), and what quotas have counted (I16). It adds
-// everything that the state's digest holds of the tree to digest, so that damaged memory shows there.
+// numbers of children, owners and their indexes, what ends by itself (I12), what quotas have counted (I16), and how much
+// memory the entries take. It adds everything that the state's digest holds of the tree to digest, so that damaged
+// memory shows there.
 //
 // alive reports whether a session exists. Verify calls pace after every few thousand entries, and returns its error. It
 // may run beside the writer of the tree.
 func (r *Root) Verify(digest Digest, alive func(owner uint64) bool, pace func() error) error {
-	v := verifier{root: r, digest: digest, alive: alive, children: siblings{root: r}}
+	v := verifier{root: r, digest: digest, alive: alive, children: siblings{root: r}, lists: map[*interned]struct{}{}}
 	var err error
 	n := 0
 	r.entries.Scan(func(key string, e *entry) bool {
@@ -98,13 +99,21 @@ type verifier struct {
 	children siblings
 	// owned and ending count the entries that the indexes must have.
 	owned, ending int
-	scratch       []byte
+	// kept is how much memory the entries take, with the lists that they have.
+	kept    int64
+	lists   map[*interned]struct{}
+	scratch []byte
 }
 
 func (v *verifier) entry(key string, e *entry) error {
 	v.scratch = e.afresh().canonical(v.scratch[:0], key)
 	v.digest.Add(v.scratch)
 	v.children.declared += uint64(e.children)
+	v.kept += e.kept(key)
+	if _, counted := v.lists[e.acl]; e.acl != nil && !counted {
+		v.lists[e.acl] = struct{}{}
+		v.kept += e.acl.kept()
+	}
 	if key != rootKey {
 		if err := v.children.child(keyOf(tree.Parent(pathOf(key)))); err != nil {
 			return err
@@ -136,6 +145,9 @@ func (v *verifier) indexes() error {
 	}
 	if has := r.dueSoon.Len(); has != v.ending {
 		return fmt.Errorf("tree: the index of what ends has %d entries, want %d", has, v.ending)
+	}
+	if r.bytes != v.kept {
+		return fmt.Errorf("tree: the entries take %d bytes, and %d are counted", v.kept, r.bytes)
 	}
 	again := Root{entries: r.entries, quotas: noQuotas()}
 	if err := new(tally).recount(&again, v.digest); err != nil {
