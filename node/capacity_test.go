@@ -11,6 +11,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
+	"holdfast/transport/clientport"
 )
 
 // capacities waits until every node has bounds.
@@ -143,5 +144,30 @@ func TestFullnessWarnsOnce(t *testing.T) {
 	again.look(logger)
 	if got := strings.Count(log.String(), "little room is left"); got != warnings {
 		t.Error("warned without bounds")
+	}
+}
+
+// The log warns of a tree that is nearly full, with the setting that bounds the tree.
+func TestFullnessOfTheTree(t *testing.T) {
+	var log bytes.Buffer
+	logger := hclog.New(&hclog.LoggerOptions{Output: &log, DisableTime: true})
+	status := clientport.TreeStatus{Entries: 7, Limit: 1000}
+	f := roomForTree(func() clientport.TreeStatus { return status })
+	for _, step := range []struct {
+		bytes uint64
+		says  string
+	}{
+		{799, ""},
+		{800, "little room is left: writes that add to it are refused when there is none: entries=7 bytes=800 " +
+			"max_tree_bytes=1000 of=tree"},
+		{999, ""},
+		{699, "there is room again: entries=7 bytes=699 max_tree_bytes=1000 of=tree"},
+	} {
+		log.Reset()
+		status.Bytes = step.bytes
+		f.look(logger)
+		if got := log.String(); step.says == "" && got != "" || !strings.Contains(got, step.says) {
+			t.Errorf("%d bytes of 1000: the log says %q, want %q", step.bytes, got, step.says)
+		}
 	}
 }

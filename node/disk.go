@@ -38,12 +38,16 @@ func (f *fullDisk) look(d Disk) (full, changed bool) {
 	switch {
 	case d.Free < reserve:
 		f.is = true
-	case d.Free >= enough(reserve):
+	case d.Free >= d.enough(f.limit):
 		f.is = false
 	}
 	return f.is, f.is != was
 }
 
-// enough returns how many bytes must be free on a disk with a reserve until it is no longer full. A snapshot that is
-// written and the log that is cut after it move what is free to and fro.
-func enough(reserve uint64) uint64 { return reserve + reserve/2 }
+// enough returns how many bytes must be free on a disk with a disk_limit until it is no longer full: half of the reserve
+// more, or a quarter of the rest if that is less. A snapshot that is written and the log that is cut after it move what is
+// free to and fro.
+func (d Disk) enough(limit int) uint64 {
+	reserve := d.Reserve(limit)
+	return reserve + min(reserve/2, (d.Size-reserve)/4)
+}

@@ -44,7 +44,10 @@ func (e *evacuation) step(ctx context.Context) {
 		e.handOver(ctx, to)
 		return
 	}
-	if e.away == nil && !e.noRoom() && e.drain.ready() == nil && len(e.targets()) > 0 {
+	if e.noRoom() || len(e.targets()) == 0 {
+		return // a client that is told now would not be told again when a node has room
+	}
+	if e.away == nil && e.drain.ready() == nil {
 		e.drain.logger.Warn("the disk is full: sending clients to nodes with room")
 		e.away = e.drain.server.SendAway(e.targets)
 	}

@@ -181,8 +181,7 @@ func (r *room) measureDisk() {
 	switch reserve := r.reserve(); {
 	case changed && full:
 		r.logger.Warn("the disk is full: other nodes are to lead and to serve the clients; if no quorum has room, every node "+
-			"refuses opens and writes",
-			"free", disk.Free, "reserve", reserve, "enough", enough(reserve))
+			"refuses opens and writes", "free", disk.Free, "reserve", reserve, "enough", disk.enough(r.disk.limit))
 	case changed:
 		r.logger.Info("the disk has room again", "free", disk.Free, "reserve", reserve)
 	}
@@ -210,7 +209,10 @@ func (r *room) lookAtDisks() {
 		r.state.diskHold.Store(nil)
 		return
 	}
-	hold := "no quorum has room, full are the disks of nodes " + nodesText(r.fullDisks())
+	hold := "a quorum of the voters has no free disk space"
+	if full := r.fullDisks(); len(full) > 0 {
+		hold += "; full: nodes " + nodesText(full)
+	}
 	r.state.diskHold.Store(&hold)
 }
 
@@ -271,7 +273,7 @@ func (r *room) warning() string {
 	var all []string
 	if r.full() {
 		all = append(all, fmt.Sprintf("the disk is full: %d MiB are free, and must be %d MiB", r.free()>>20,
-			enough(r.reserve())>>20))
+			r.measured().enough(r.disk.limit)>>20))
 	}
 	if hold := r.state.diskHold.Load(); hold != nil {
 		all = append(all, "opens and writes are refused: over the limit disk_limit ("+*hold+")")

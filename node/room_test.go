@@ -120,6 +120,7 @@ func TestReserve(t *testing.T) {
 		{size: 40 * gib, want: 4 * gib},
 		{size: 10 * gib, want: gib},
 		{size: 1000 * gib, limit: 90, want: 100 * gib},
+		{size: 1000 * gib, limit: 1, want: 990 * gib},
 		{size: 10 * gib, limit: 99, want: gib / 10},
 		{size: 10 * gib, limit: 100},
 		{size: 0},
@@ -127,6 +128,11 @@ func TestReserve(t *testing.T) {
 		reserve := Disk{Size: of.size}.Reserve(of.limit)
 		if reserve > of.want || of.want-reserve > 100 { // of whole percents
 			t.Errorf("disk_limit %d of %d bytes: the reserve is %d bytes, want %d", of.limit, of.size, reserve, of.want)
+		}
+		disk := fullDisk{limit: of.limit}
+		disk.look(Disk{of.size, 0})
+		if full, _ := disk.look(Disk{of.size, of.size}); full {
+			t.Errorf("disk_limit %d of %d bytes: a disk that was full is full when it is empty", of.limit, of.size)
 		}
 		for _, at := range []struct {
 			free uint64
