@@ -35,8 +35,8 @@ func (l *loop) bring(ctx context.Context, e *core.Effects, suspensions uint64) (
 	return missed
 }
 
-// saw tells those who share it what nodes have told. A turn in which the core has not come to another cluster says
-// nothing against what others were told since by nodes of one.
+// saw notes the index that nodes have told, for all who share it. While the core is still at a former cluster, its index
+// is not noted.
 func (l *loop) saw(e *core.Effects) {
 	now := told{cluster: e.Cluster, index: e.Seen, stamp: e.Stamp}
 	if now.cluster != l.cluster || now.cluster == l.shared.seen.now().cluster {

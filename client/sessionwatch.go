@@ -23,8 +23,8 @@ import (
 // a stamp alone: every change above it is told. The watch survives lost nodes: no event is left out, or an event with
 // Lost says so, and none comes twice. When the cluster is begun anew or restored, an event with Lost and the Reason
 // [session.ErrClusterChanged] says so, and stamps begin anew. The watch leaves a node that hears of no leader, unless
-// [Config].ReadOnly allows it. An error is yielded last; it wraps the cause of ctx when that has ended, and the last obstacle if the watch has not
-// been in place then. Safe for concurrent use.
+// [Config].ReadOnly allows it. An error is yielded last; it wraps the cause of ctx when that has ended, and the last
+// obstacle if the watch has not been in place then. Safe for concurrent use.
 func (c *Client) WatchSessions(ctx context.Context) iter.Seq2[session.Event, error] {
 	return func(yield func(session.Event, error) bool) {
 		watching, cancel := context.WithCancel(ctx)

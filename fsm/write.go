@@ -206,7 +206,8 @@ func (s *step) decide(w *tree.NumberedWrite) ([]byte, error) {
 	}
 }
 
-const windowLimit = "256 results or 64 KiB of a session, or a client's share of 128 MiB: then 1 KiB, and 16 KiB in one"
+const windowLimit = "256 results or 64 KiB of a session; 1 KiB, and 16 KiB in one result, while the results of its " +
+	"client's sessions are above their share of 128 MiB"
 
 // mayWrite refuses a write that its session's present client process did not send (W3, X5).
 func (s *step) mayWrite(w *tree.NumberedWrite) error {

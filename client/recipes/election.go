@@ -125,8 +125,9 @@ func (e *Election) look(ctx context.Context) (Leader, *client.OneShot, error) {
 }
 
 // Observe yields who leads: at once if there is somebody, and then each time that another one leads or the leader has
-// another value. It yields nothing twice in turn. A leadership that is short may be left out. It ends when ctx ends, or the loop that ranges over it
-// does; an error is yielded last. Candidates who come and go behind the leader wake no observer.
+// another value. It never yields the same leader with the same value twice in a row. A short leadership may be left out.
+// It ends when ctx ends, or the loop that ranges over it does; an error is yielded last. Candidates who come and go behind
+// the leader wake no observer.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		err := check(e.line.path)

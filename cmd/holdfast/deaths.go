@@ -24,7 +24,8 @@ func (c *cli) sessionDeaths() *cobra.Command {
 		Use: "deaths", Short: "List the sessions that have ended, with their causes", Args: noArgs,
 		Long: `List the sessions that have ended, the newest end first. The cluster keeps the newest 100,000
 certificates for 7 days, or fewer if they need too much memory, and each node the newest 10,000 of
-its local sessions. A line on the standard error says so when older ends would match. The times are those of the leaders that decided.`,
+its local sessions. A line on the standard error says so when older ends would match. The times are
+those of the leaders that decided.`,
 		Example: `  holdfast session deaths --since 1h
   holdfast session deaths --since 3h --until 2h
   holdfast session deaths --since 24h --cause killed --label service=web`,

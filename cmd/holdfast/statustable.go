@@ -54,7 +54,8 @@ func servingRow(v *statusView) []string {
 
 func holdingRow(v *statusView) []string {
 	return []string{
-		number(v.Node), number(v.Term), number(v.CommitIndex), share(v.SessionsGlobal, v.MaxSessions, number), number(v.SessionsAttached),
+		number(v.Node), number(v.Term), number(v.CommitIndex), share(v.SessionsGlobal, v.MaxSessions, number),
+		number(v.SessionsAttached),
 		share(v.StateBytes, v.MaxStateBytes, words.Bytes), treeText(v), number(v.Watches),
 	}
 }
@@ -99,8 +100,8 @@ func builds(views []statusView) (lines []string) {
 	return lines
 }
 
-// paragraphs returns lines of escaped text, each after an empty line's start, wrapped between words for a terminal of
-// that many columns; 0 wraps nothing.
+// paragraphs returns each text, escaped, after a line feed. Lines are wrapped between words for a terminal of that many
+// columns; 0 wraps nothing.
 func paragraphs(texts []string, columns int) string {
 	var all strings.Builder
 	for _, text := range texts {

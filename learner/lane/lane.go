@@ -75,7 +75,7 @@ func New(shared Shared, limits Limits, wake func()) *Lane {
 func (l *Lane) Open(principals []tree.Principal, notify func()) *Conn {
 	c := &Conn{
 		lane: l, notify: notify, principals: principals, orders: map[attached]*order{}, loose: map[*Pending]struct{}{},
-		shares: l.node.open(ownerOf(principals)), outbox: outbox{feed: watch.NewFeed[Message](l.limits.Feed)},
+		shares: l.node.open(tree.ShareOf(principals)), outbox: outbox{feed: watch.NewFeed[Message](l.limits.Feed)},
 	}
 	c.watcher = l.table.Open(c, principals, c.shares.watches)
 	return c

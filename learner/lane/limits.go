@@ -2,11 +2,9 @@ package lane
 
 import (
 	"fmt"
-	"net/netip"
 
 	"holdfast/session"
 	"holdfast/session/fair"
-	"holdfast/tree"
 	"holdfast/watch"
 )
 
@@ -36,7 +34,8 @@ const (
 	MaxNodeUnsent = 1 << 30   // unsent answers (G9)
 )
 
-// Rooms are what the connections of a node share. The owner of a share is a principal, see ownerOf.
+// Rooms are what the connections of a node share. The owner of a share is a principal, see [tree.ShareOf].
+// Clients without a certificate and an address have one share.
 type Rooms struct{ Watches, Queued, Unsent *fair.Room[string] }
 
 // DefaultRooms returns the rooms of V1, G8 and G9, empty.
@@ -58,30 +57,6 @@ func (s *shares) close() {
 	s.watches.Close()
 	s.queued.Close()
 	s.unsent.Close()
-}
-
-// ownerOf returns whose share a connection uses: the principal that its client cannot choose freely. That is the
-// subject of its certificate, and without one its address. Digests do not count: a client may show as many as it likes.
-// Clients without either have one share.
-func ownerOf(principals []tree.Principal) (owner string) {
-	for _, p := range principals {
-		switch p.Scheme {
-		case tree.X509:
-			return p.Scheme + ":" + p.ID
-		case tree.IP:
-			owner = network(p.ID)
-		}
-	}
-	return owner
-}
-
-// network returns an IPv4 address as it is, and the /64 of an IPv6 address: a client with one address of a /64 usually
-// has all of them.
-func network(address string) string {
-	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() {
-		return netip.PrefixFrom(ip, 64).Masked().String()
-	}
-	return address
 }
 
 // tooMuchQueued refuses a request for which a principal has no room. It passes: without a time to come again, clients
