@@ -1,16 +1,24 @@
 package client
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"holdfast/tree"
 )
 
-// seen is the highest index that any node told this client (N4), and the highest stamp of the tree. Both are of one
-// cluster: when a node of another one is heard, they begin anew. Safe for concurrent use.
+// maxClusters is the number of clusters of which a client remembers what their nodes have told. A client has one, and
+// another one by a mistake in its endpoints, or after a restore.
+const maxClusters = 4
+
+// seen is the highest index that any node told this client (N4), and the highest stamp of the tree. Both are of the
+// cluster whose node told the client something last. What nodes of another one have told is kept: a single answer of a
+// stranger takes back nothing. Safe for concurrent use.
 type seen struct {
-	mu   sync.Mutex
-	told told // guarded by mu
+	mu sync.Mutex
+	// told has the present cluster last, and at most [maxClusters]. guarded by mu
+	told []told
 }
 
 // told is what nodes of a cluster have told.
@@ -25,20 +33,37 @@ type told struct {
 func (s *seen) note(now told) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.cluster != 0 && now.cluster != s.told.cluster {
-		if s.told.cluster != 0 {
-			s.told = told{}
+	before := s.present()
+	if now.cluster != 0 && now.cluster != before.cluster && before.cluster != 0 {
+		before = told{}
+		if at := slices.IndexFunc(s.told, func(t told) bool { return t.cluster == now.cluster }); at >= 0 {
+			before = s.told[at]
+			s.told = slices.Delete(s.told, at, at+1)
 		}
-		s.told.cluster = now.cluster
+		s.told = append(s.told, before)
+		s.told = s.told[max(len(s.told)-maxClusters, 0):]
 	}
-	s.told.index, s.told.stamp = max(s.told.index, now.index), max(s.told.stamp, now.stamp)
+	if len(s.told) == 0 {
+		s.told = append(s.told, before)
+	}
+	s.told[len(s.told)-1] = told{
+		cluster: cmp.Or(now.cluster, before.cluster), index: max(before.index, now.index), stamp: max(before.stamp, now.stamp),
+	}
 }
 
-// now returns what was told.
+// present returns what nodes of the present cluster have told. The caller holds mu.
+func (s *seen) present() told {
+	if len(s.told) == 0 {
+		return told{}
+	}
+	return s.told[len(s.told)-1]
+}
+
+// now returns what nodes of the present cluster have told.
 func (s *seen) now() told {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.told
+	return s.present()
 }
 
 // demand returns the lowest index that a read sent now may show.
@@ -52,8 +77,8 @@ func (s *seen) stamp() tree.Stamp { return s.now().stamp }
 // waits a little, then refuses, and the client asks another node. The connections of a [Pool] share the index. Safe for
 // concurrent use.
 //
-// The index is one of the present cluster: when the cluster is begun anew, or restored from a backup, the client forgets
-// it, and watches are told that events are lost ([session.ErrClusterChanged]). It may still be higher than the log, when
+// The index is one of the present cluster: when the cluster is begun anew, or restored from a backup, the client has none of
+// it yet, and watches are told that events are lost ([session.ErrClusterChanged]). It may still be higher than the log, when
 // all nodes are back on older copies of their directories. Then every read ends with [session.ErrLagging], until the
 // application makes a new client. Sessions live on: when every node that answered was LAGGING for two rounds, the client
 // logs a warning and resumes them without the index. This shows no older state (M3).
