@@ -86,7 +86,7 @@ func (c *confirmations) take() []confirming {
 }
 
 // TouchAndConfirm is Touch, and tells confirmed once the leader has confirmed the touch (S1), if more is promised then.
-// Local sessions need no leader: a touch of any is told nothing more.
+// Local sessions need no leader: a touch that includes one is answered once.
 func (c *connection) TouchAndConfirm(ids []session.ID, confirmed func(safeFor time.Duration)) session.Touched {
 	touched := c.Touch(ids)
 	at := c.server.clock.now()
@@ -120,7 +120,7 @@ func (c *connection) promisedSince(ids []session.ID, at time.Duration) time.Dura
 	c.server.clock.look()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.locals) > 0 || c.over.Load() {
+	if c.over.Load() || len(ids) == 0 && len(c.locals) > 0 {
 		return -1
 	}
 	least := time.Duration(math.MaxInt64)

@@ -26,6 +26,8 @@ func (s *Server) logExpiry(c *connection, e *session.Certificate) {
 	switch {
 	case e.Story.Silent > 0:
 		why = "the leader had not heard from this node, and its client did not go to another in time"
+	case c != nil && c.unary:
+		why = "its client, which has no stream, sent no touch in time"
 	case c.listener() != nil:
 		why = "its client was connected, and sent no touch in time"
 	}

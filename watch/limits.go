@@ -34,8 +34,8 @@ func overConnection(limit int) error {
 
 func overNode(limit int) error {
 	return &session.LimitError{
-		Name: "watch_bytes_per_node", Limit: fmt.Sprintf("%d bytes of watched paths, with %d for each; one principal has "+
-			"at most three times what is free", limit, recordBytes+pathBytes),
+		Name: "watch_bytes_per_node", Limit: fmt.Sprintf("%d bytes of watched paths, with %d for each; one client, the subject "+
+			"of a certificate or an address, may take three quarters of what others leave", limit, recordBytes+pathBytes),
 	}
 }
 

@@ -299,7 +299,7 @@ func (c *Conn) Unhold(bytes int, place func() error) error {
 // has come find the rest. Safe for concurrent use until the connection is closed.
 func (c *Conn) HoldAhead(bytes int) (crowded bool) {
 	c.shares.queued.Add(bytes)
-	return c.shares.queued.Left() <= c.shares.queued.Taken()
+	return c.shares.queued.Left() <= 4*c.shares.queued.Taken() // of Left, a principal may take a quarter
 }
 
 // Crowded reports whether [Conn.Full] may return a channel. Whoever asks for requests and sees false may ask for one

@@ -64,7 +64,8 @@ func (s *shares) close() {
 func tooMuchQueued(r *fair.Room[string]) error {
 	return &session.LimitError{
 		Name: "node_queued_bytes", RetryAfter: session.BusyRetryAfter,
-		Limit: fmt.Sprintf("%d bytes; one principal has at most three times what is free", r.Limit()),
+		Limit: fmt.Sprintf("%d bytes; one client, the subject of a certificate or an address, may take three quarters of "+
+			"what others leave", r.Limit()),
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // else is crowded. What a connection holds ends with it.
 func TestG8RequestsInFrontOfTheLanes(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		const each, many, half = 4 << 20, lane.MaxNodeQueued / (4 << 20), 38 // of three quarters, as 26 are free then
+		const each, many, half = 4 << 20, lane.MaxNodeQueued / (4 << 20), 23 // with one more it has half of its three quarters
 		all := make([]*client, many)
 		crowded := 0
 		for i := range all {

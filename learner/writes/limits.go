@@ -43,8 +43,8 @@ func (t *Table) take(q *queue, size int) error {
 	case q.bytes+size > l.Bytes:
 		return over("unanswered_write_bytes", fmt.Sprintf("%d of a session", l.Bytes))
 	case !q.share.Take(size):
-		return over("waiting_write_bytes", fmt.Sprintf("%d of a node; one connection has at most three times what is free",
-			l.NodeBytes))
+		return over("waiting_write_bytes", fmt.Sprintf("%d of a node; one connection may take three quarters of what "+
+			"others leave", l.NodeBytes))
 	default:
 		q.bytes += size
 		return nil

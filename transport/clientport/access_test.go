@@ -127,7 +127,7 @@ func TestRequestsOfAStreamNeedTheirRoles(t *testing.T) {
 		defer stop()
 		sessions := []*holdfastv1.ClientMessage{
 			openMessage(1), resumeMessage(2, 7), closeMessage(3, 7), upgradeMessage(4, 7), writeMessage(5, 7, 1),
-			resumesMessage(6, 7),
+			resumesMessage(6, 7), batchMessage(writeMessage(12, 7, 1)),
 		}
 		reads := []*holdfastv1.ClientMessage{
 			touchMessage(7), readMessage(8, 0), addMessage(9, 0), removeMessage(10), batchMessage(readMessage(11, 0)),

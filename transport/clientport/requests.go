@@ -107,7 +107,7 @@ func (c *connection) renewed(now time.Time, ids []session.ID, safeFor time.Durat
 		if now.After(p.until) {
 			p.renew(now, ids, safeFor)
 		}
-	case safeFor > 0 && now.Add(safeFor).Before(p.until), !c.streamState.serves(p.to):
+	case safeFor > 0 && now.Add(safeFor).Before(p.first), !c.streamState.serves(p.to):
 		p.renew(now, ids, safeFor)
 	}
 }
@@ -115,8 +115,9 @@ func (c *connection) renewed(now time.Time, ids []session.ID, safeFor time.Durat
 // noted is the promise of a touch that stands for a connection. Safe for concurrent use.
 type noted struct {
 	mu sync.Mutex
-	// until is when it runs out, zero for no promise. guarded by mu
-	until time.Time
+	// until is when it runs out, zero for no promise, and first when it ran out as the touch was answered first: promises
+	// of two touches are compared as they were then. guarded by mu
+	until, first time.Time
 	// to is one of the sessions that the touch named, 0 if it named none and was of all. guarded by mu
 	to session.ID
 }
@@ -141,6 +142,7 @@ func (p *noted) renew(now time.Time, ids []session.ID, safeFor time.Duration) {
 	if safeFor > 0 {
 		p.until = now.Add(safeFor)
 	}
+	p.first = p.until
 	if len(ids) > 0 {
 		p.to = ids[0]
 	}

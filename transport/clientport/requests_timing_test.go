@@ -61,3 +61,27 @@ func TestWhatIsLeftOfAPromiseOfSessionsTouchedApart(t *testing.T) {
 		t.Errorf("left were %v, want %v", left, want)
 	}
 }
+
+// Two groups of sessions with nearly the same timeout are touched in turn, and each promise is told longer once its touch
+// is confirmed. What is left is told all the same: the longer promise is not compared with the first answer of another
+// touch.
+func TestWhatIsLeftOfPromisesThatAreConfirmed(t *testing.T) {
+	var left []time.Duration
+	c := &connection{
+		server:      &sessionServer{cfg: Config{Touched: func(d time.Duration) { left = append(left, d) }}},
+		streamState: &streamState{sessions: map[session.ID]uint64{1: 1, 2: 2}},
+	}
+	now := time.Now()
+	touch := func(id session.ID, first, confirmed time.Duration) {
+		c.renewed(now, []session.ID{id}, first)
+		c.promised.extend([]session.ID{id}, now.Add(confirmed))
+		now = now.Add(1700 * time.Millisecond)
+	}
+	for range 3 {
+		touch(1, 6600*time.Millisecond, 9400*time.Millisecond)
+		touch(2, 6900*time.Millisecond, 9900*time.Millisecond)
+	}
+	if want := []time.Duration{6 * time.Second, 6 * time.Second}; !slices.Equal(left, want) {
+		t.Errorf("left were %v, want %v", left, want)
+	}
+}
