@@ -77,9 +77,9 @@ func (s *seen) stamp() tree.Stamp { return s.now().stamp }
 // waits a little, then refuses, and the client asks another node. The connections of a [Pool] share the index. Safe for
 // concurrent use.
 //
-// The index is one of the present cluster: when the cluster is begun anew, or restored from a backup, the client has none of
-// it yet, and watches are told that events are lost ([session.ErrClusterChanged]). It may still be higher than the log, when
-// all nodes are back on older copies of their directories. Then every read ends with [session.ErrLagging], until the
-// application makes a new client. Sessions live on: when every node that answered was LAGGING for two rounds, the client
-// logs a warning and resumes them without the index. This shows no older state (M3).
+// The index is one of the present cluster: when the cluster is begun anew, or restored from a backup, the client has none
+// of it yet, and watches are told that events are lost ([session.ErrClusterChanged]). It may still be higher than the
+// log, when all nodes are back on older copies of their directories. Then every read ends with [session.ErrLagging],
+// until the application makes a new client. Sessions live on: when every node that answered was LAGGING for two rounds,
+// the client logs a warning and resumes them without the index. This shows no older state (M3).
 func (c *Client) SeenIndex() uint64 { return c.seen.demand() }
