@@ -67,26 +67,6 @@ func TestParseBugRefuses(t *testing.T) {
 	}
 }
 
-// TestBugsApply shows, without building anything, that each patch still applies to today's code.
-func TestBugsApply(t *testing.T) {
-	bugs, err := readBugs("bugs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range bugs {
-		for _, c := range b.changes {
-			text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(c.file)))
-			if err != nil {
-				t.Errorf("%s: %v", b.name, err)
-				continue
-			}
-			if got, err := c.apply(string(text)); err != nil || got == string(text) {
-				t.Errorf("bugs/%s.patch changes nothing: %v", b.name, err)
-			}
-		}
-	}
-}
-
 // TestCatchersExist shows, without building anything, that the package of each catcher has such a test.
 func TestCatchersExist(t *testing.T) {
 	bugs, err := readBugs("bugs")
