@@ -24,9 +24,9 @@ STATES ?=
 # What takes longest under -race: it begins first, so that no processor is idle at the end. A bubble uses one at a time,
 # and many packages wait for real clocks: more of them than there are processors run at a time.
 PACKAGES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
-LONGEST := ./node ./zk ./cmd/holdfast ./test/whole ./transport/clientport ./fsm ./test/recipes ./client
+LONGEST := ./node ./zk ./cmd/holdfast ./transport/clientport ./fsm ./client
 # Too slow under the race detector: make proof runs them with it.
-PLAIN := ./test/sim/... ./test/raft ./client/herd
+PLAIN := ./test/whole ./test/recipes ./test/sim/... ./test/raft ./client/herd
 
 # Modules of their own: what they require, a program with the SDK does not fetch.
 MODULES := bench fence/postgres test/deploy test/ui
@@ -115,7 +115,7 @@ test: ## Run all tests: unit tests under -race, simulation, counts, planted bugs
 
 .PHONY: units processes computed machines containers
 units:
-	all=$$(go list ./... | grep -v -e /test/model -e /test/sim -e /test/raft -e /client/herd); \
+	all=$$(go list ./... | grep -v -e /test/model -e /test/sim -e /test/raft -e /test/whole -e /test/recipes -e /client/herd); \
 		nice -n 19 $(RERUN) -- -race -p=$(PACKAGES) -timeout=30m $(LONGEST) $$all
 	nice -n 19 $(MAKE) planted SHARE=$$(git rev-list --count HEAD 2>/dev/null || echo 0)/6
 	nice -n 19 $(MAKE) model
