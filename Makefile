@@ -57,12 +57,13 @@ build: ## Build bin/node and bin/holdfast, static
 	$(BUILD) -o bin/ ./cmd/...
 	@install -d -m 700 bin/data
 
+# Docker gets what an image holds and no more of bin/, which tests change meanwhile.
 .PHONY: images
 images: build ## Build the container images of the node and of the tests' packet cutter
-	docker build -q -t holdfast -f deploy/Dockerfile bin
+	tar -c -C bin node data -C ../deploy Dockerfile | docker build -q -t holdfast -
 	if [ -f test/e2e/cut/Dockerfile ]; then \
 		$(BUILD) -o bin/holdfast-cut ./test/e2e/cut; \
-		docker build -q -t holdfast-cut -f test/e2e/cut/Dockerfile bin; \
+		tar -c -C bin holdfast-cut -C ../test/e2e/cut Dockerfile | docker build -q -t holdfast-cut -; \
 	fi
 
 .PHONY: release
