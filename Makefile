@@ -295,7 +295,7 @@ generate: .bin/buf .bin/protoc-gen-go .bin/protoc-gen-go-grpc ## Generate Go fro
 	.bin/buf generate
 
 .PHONY: check
-check: .bin/golangci-lint .bin/buf lint generate ## Check format, lint, generated code, go vet and each go.mod
+check: .bin/golangci-lint .bin/buf lint generate ## Check format, lint, generated code, go vet and the go.mod of all but tools
 	.bin/golangci-lint fmt --diff
 	.bin/buf format --diff --exit-code
 	@if [ -n "$$(git status --porcelain -- proto)" ]; then \

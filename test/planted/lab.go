@@ -59,17 +59,23 @@ func (l *lab) overlay(b *bug) (string, error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// copy reads one file, applies the change, and writes the result to another file.
+// copy writes one file with the change to another file.
 func (c *change) copy(from, to string) error {
-	source, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	patched, err := c.apply(string(source))
+	_, patched, err := c.read(from)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(to, []byte(patched), 0o600)
+}
+
+// read returns the text of a file without the change and with it.
+func (c *change) read(file string) (before, after string, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", "", err
+	}
+	after, err = c.apply(string(text))
+	return string(text), after, err
 }
 
 // build returns the test binary of a bug's catcher, with the bug in it.

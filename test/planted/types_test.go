@@ -58,15 +58,11 @@ func (c *checker) check(root string, b *bug) error {
 	changed := make(map[string]string) // by file
 	for _, change := range b.changes {
 		file := filepath.Join(root, filepath.FromSlash(change.file))
-		text, err := os.ReadFile(file)
+		before, after, err := change.read(file)
 		if err != nil {
 			return err
 		}
-		after, err := change.apply(string(text))
-		if err != nil {
-			return err
-		}
-		if after == string(text) {
+		if after == before {
 			return errors.New("changes nothing")
 		}
 		changed[file] = after
