@@ -209,7 +209,7 @@ func (r *room) lookAtDisks() {
 		r.state.diskHold.Store(nil)
 		return
 	}
-	hold := "a quorum of the voters has no free disk space"
+	hold := "fewer voters than a quorum have free disk space"
 	if full := r.fullDisks(); len(full) > 0 {
 		hold += "; full: nodes " + nodesText(full)
 	}

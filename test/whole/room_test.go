@@ -102,7 +102,7 @@ func TestFullDisks(t *testing.T) {
 		wantFull(t, "create", create(keeps, "/refused"))
 		third := 3 - leads - follower
 		st, err = admin.Status(t.Context(), f.peers[third].Client)
-		if err != nil || !strings.Contains(st.Warning, "disk_limit (a quorum of the voters has no free disk space; full: nodes ") {
+		if err != nil || !strings.Contains(st.Warning, "disk_limit (fewer voters than a quorum have free disk space; full: nodes ") {
 			t.Errorf("two full disks of three: the third says %q, %v", st.Warning, err)
 		}
 		if now := f.leader(); now != third {
