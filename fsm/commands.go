@@ -124,7 +124,9 @@ func (s *step) move(c session.MoveSession) (session.Session, error) {
 	r := *old
 	r.owner, r.attachment, r.instance, r.attempt = c.NewOwner, s.attachment, c.Instance, c.Attempt
 	s.putSession(&r)
-	return s.changed(session.Moved, &r), nil
+	now := s.changed(session.Moved, &r)
+	s.changes[len(s.changes)-1].Former = old.instance
+	return now, nil
 }
 
 // moves moves several sessions, each as move does, in their order.

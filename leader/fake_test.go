@@ -197,9 +197,10 @@ func (l *log) apply(c session.Command, in uint64) session.Result {
 			break
 		}
 		v.attachment++
+		former := s.Instance
 		s.Owner, s.Attachment, s.Instance = c.NewOwner, v.attachment, c.Instance
 		v.sessions[c.ID], result.Session = s, s
-		changes = append(changes, session.Change{Kind: session.Moved, Session: s})
+		changes = append(changes, session.Change{Kind: session.Moved, Session: s, Former: former})
 	case session.MoveSessions:
 		for _, one := range c.Sessions {
 			s, ok := v.sessions[one.ID]

@@ -307,6 +307,14 @@ func (h *heartbeats) follows(node session.Node) bool {
 	return m != nil && m.stream != nil
 }
 
+// served reports whether a node's process has served its clients from a moment until now, as far as the leader knows.
+func (h *heartbeats) served(node session.Node, since time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.rounds.members[node]
+	return m != nil && !h.rounds.lost(m, h.clock.read(h.mono())) && m.started <= since
+}
+
 // describe sets the numbers about rounds, clock and members.
 func (h *heartbeats) describe(s *Stats) {
 	h.mu.Lock()

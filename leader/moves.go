@@ -18,7 +18,7 @@ func (q *requests) resumes(node session.Node, r *session.ResumesRequest, done an
 	}
 	for i := range r.Sessions {
 		one := &r.Sessions[i]
-		if err := q.movable(one.Token()); err != nil {
+		if err := q.movable(one.Token(), r.Instance, node); err != nil {
 			b.refuse(i, err)
 			continue
 		}
@@ -33,14 +33,16 @@ func (q *requests) resumes(node session.Node, r *session.ResumesRequest, done an
 }
 
 // movable returns why a session is not moved, as far as this node can tell without the log: see resume.
-func (q *requests) movable(token session.Token) error {
-	if _, _, err := q.authentic(&token); err != nil {
+func (q *requests) movable(token session.Token, instance uint64, to session.Node) error {
+	one, _, err := q.authentic(&token)
+	switch {
+	case err != nil:
 		return err
-	}
-	if q.registry.closing(token.ID) {
+	case q.registry.closing(token.ID):
 		return session.ErrClosing
+	default:
+		return q.takeOvers.refusal(&one, instance, to)
 	}
-	return nil
 }
 
 // bulk is a request for many moves that waits for the log.

@@ -17,6 +17,7 @@ type requests struct {
 	heartbeats *heartbeats
 	registry   *registry
 	closer     *closer
+	takeOvers  *takeOvers
 	wall       *wallClock
 	stats      *counters
 	handlers   handlers
@@ -106,10 +107,13 @@ func (q *requests) answer(ctx context.Context, node session.Node, r *session.Req
 		q.extend(r.Extend, done)
 	case r.Soonest != nil:
 		q.wait(done, func() { done(q.soonest(ctx, r.Soonest)) })
+	case r.Left != nil:
+		q.takeOvers.Left(r.Left.ID, r.Left.Attachment)
+		done(session.Reply{}, nil)
 	default:
 		done(session.Reply{}, &session.FieldError{
 			Field: "request",
-			Limit: "one of open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze, extend and soonest",
+			Limit: "one of open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze, extend, soonest and left",
 		})
 	}
 }

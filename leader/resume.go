@@ -10,27 +10,32 @@ import (
 // nothing and changes nothing (K-03). A closing session is not moved (M6). Only the log decides whether the attachment
 // that the request names is the present one (M1): a resume by another process may be in the log and not applied here.
 func (q *requests) resume(ctx context.Context, node session.Node, r *session.ResumeRequest, done answered) {
-	_, shown, err := q.authentic(&r.Token)
+	one, shown, err := q.authentic(&r.Token)
 	switch {
 	case err != nil:
 		done(session.Reply{}, err)
 	case shown:
-		q.move(node, r, done)
+		q.move(node, r, &one, done)
 	default:
 		q.wait(done, func() {
-			if _, err := q.madeGlobal(ctx, r.Token.ID); err != nil {
+			one, err := q.madeGlobal(ctx, r.Token.ID)
+			if err != nil {
 				done(session.Reply{}, err)
 				return
 			}
-			q.move(node, r, done)
+			q.move(node, r, &one, done)
 		})
 	}
 }
 
-// move proposes to move a session, unless it is closing.
-func (q *requests) move(node session.Node, r *session.ResumeRequest, done answered) {
+// move proposes to move a session, unless it is closing or its holder keeps it.
+func (q *requests) move(node session.Node, r *session.ResumeRequest, one *session.Session, done answered) {
 	if q.registry.closing(r.Token.ID) {
 		done(session.Reply{}, session.ErrClosing)
+		return
+	}
+	if err := q.takeOvers.refusal(one, r.Instance, node); err != nil {
+		done(session.Reply{}, err)
 		return
 	}
 	q.propose(session.MoveSession{

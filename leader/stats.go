@@ -12,6 +12,7 @@ type counters struct {
 	expired, closed, killed  atomic.Uint64
 	returned, unknown        atomic.Uint64
 	filled, full             atomic.Uint64
+	contested                atomic.Uint64
 	forwarded, writesRefused atomic.Uint64
 	// fillTime is how long after the term's start the queue was filled, 0 while it is not.
 	fillTime atomic.Int64
@@ -36,6 +37,8 @@ type Stats struct {
 	Returned, Unknown uint64
 	// Full is the number of opens and upgrades that were not proposed for want of room (O4).
 	Full uint64
+	// Contested is the number of resumes that were refused because another client lives and has the session (M7).
+	Contested uint64
 	// Forwarded is the number of writes that were taken for the log, WritesRefused of writes that were refused (W4).
 	Forwarded, WritesRefused uint64
 	// Taken is the number of touches taken, NotTaken of touches not taken (S1).
@@ -58,6 +61,7 @@ func (t *Tracker) Stats() Stats {
 		Returned:      t.stats.returned.Load(),
 		Unknown:       t.stats.unknown.Load(),
 		Full:          t.stats.full.Load(),
+		Contested:     t.stats.contested.Load(),
 		Forwarded:     t.stats.forwarded.Load(),
 		WritesRefused: t.stats.writesRefused.Load(),
 		Taken:         t.stats.taken.Load(),

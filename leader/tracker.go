@@ -99,6 +99,7 @@ func New(cfg Config, log Log, view View) *Tracker {
 	t.requests = &requests{
 		cfg: &t.cfg, log: log, view: view, term: t.term, heartbeats: t.heartbeats, registry: t.registry,
 		closer: t.closer, wall: wall, stats: &t.stats,
+		takeOvers: &takeOvers{heartbeats: t.heartbeats, logger: t.logger, stats: &t.stats},
 	}
 	return t
 }
@@ -162,6 +163,7 @@ func (t *Tracker) Applied(index, _ uint64, changes []session.Change) {
 	opened := false
 	for i := range changes {
 		t.registry.apply(&changes[i], now)
+		t.requests.takeOvers.Note(&changes[i], now)
 		opened = opened || changes[i].Kind == session.Opened
 	}
 	if opened {

@@ -98,6 +98,7 @@ func (a *asked) outcome() (session.Grant, error) {
 		return session.Grant{}, nil
 	case a.conn.over.Load():
 		// The client repeats the request through another connection, which serves the session then.
+		a.conn.server.unwanted(a.reply, nil)
 		return session.Grant{}, fmt.Errorf("%w: the connection ended", session.ErrOutcomeUnknown)
 	default:
 		return a.conn.serve(a.reply, a.received)

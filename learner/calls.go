@@ -45,8 +45,9 @@ func (c *calls) submit(request session.Request, done onReply) {
 	}
 }
 
-// do asks the leader and returns its reply. The errors are those of [onReply], and ctx's while nothing was asked.
-func (c *calls) do(ctx context.Context, request session.Request) (session.Reply, error) {
+// do asks the leader and returns its reply. The errors are those of [onReply], and ctx's while nothing was asked. A
+// reply that comes after ctx has ended is told late, if that is not nil.
+func (c *calls) do(ctx context.Context, request session.Request, late onReply) (session.Reply, error) {
 	type outcome struct {
 		reply session.Reply
 		err   error
@@ -61,7 +62,7 @@ func (c *calls) do(ctx context.Context, request session.Request) (session.Reply,
 		return o.reply, o.err
 	case <-ctx.Done():
 	}
-	switch waits, sent := c.forget(seq); {
+	switch waits, sent := c.forget(seq, late); {
 	case !waits: // its outcome is there, or is being told
 		o := <-told
 		return o.reply, o.err
@@ -124,9 +125,9 @@ func (c *calls) replies(all []session.Reply) {
 	}
 }
 
-// forget drops a request whose outcome nobody waits for any more. It reports whether the request still waited for its
-// outcome, and whether it was taken to be sent.
-func (c *calls) forget(seq uint64) (waits, sent bool) {
+// forget drops a request whose outcome nobody waits for any more, but for late if it was taken to be sent. It reports
+// whether the request still waited for its outcome, and whether it was taken to be sent.
+func (c *calls) forget(seq uint64, late onReply) (waits, sent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, waits = c.pending[seq]; !waits {
@@ -136,6 +137,8 @@ func (c *calls) forget(seq uint64) (waits, sent bool) {
 	i, unsent := slices.BinarySearchFunc(c.waiting, seq, bySeq)
 	if unsent {
 		c.waiting = slices.Delete(c.waiting, i, i+1)
+	} else if late != nil {
+		c.pending[seq] = late
 	}
 	return true, !unsent
 }

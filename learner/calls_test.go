@@ -18,7 +18,7 @@ func TestCallsGetTheirOwnReplies(t *testing.T) {
 		ask := func() <-chan error {
 			done := make(chan error, 1)
 			go func() {
-				_, err := c.do(t.Context(), session.Request{})
+				_, err := c.do(t.Context(), session.Request{}, nil)
 				done <- err
 			}()
 			synctest.Wait()
@@ -114,7 +114,7 @@ func TestCallsAreBounded(t *testing.T) {
 			}
 		}
 		drain()
-		if _, err := c.do(t.Context(), session.Request{}); !errors.Is(err, session.ErrLimit) {
+		if _, err := c.do(t.Context(), session.Request{}, nil); !errors.Is(err, session.ErrLimit) {
 			t.Errorf("one request too many: %v, want %v", err, session.ErrLimit)
 		}
 		c.forget(1)
@@ -122,7 +122,7 @@ func TestCallsAreBounded(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				_, err := c.do(ctx, session.Request{})
+				_, err := c.do(ctx, session.Request{}, nil)
 				done <- err
 			}()
 			synctest.Wait()

@@ -51,11 +51,12 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 // token of a resume.
 func (c *connection) ask(ctx context.Context, r session.Request, t session.Token) (session.Grant, error) {
 	received := c.server.clock.look()
-	reply, err := c.server.upstream.ask(ctx, r)
+	reply, err := c.server.upstream.askFor(ctx, r, c.server.unwanted)
 	if err != nil {
 		return session.Grant{}, c.server.registry.explain(ctx, reply, err, t)
 	}
 	if err := c.server.wait.index(ctx, reply.Index); err != nil {
+		c.server.unwanted(reply, nil)
 		return session.Grant{}, err
 	}
 	return c.serve(reply, received)
@@ -165,18 +166,29 @@ func (s *Server) attach(granted session.Session, c *connection, confirmed mark, 
 // add adds a to the sessions of the connection, unless they have a newer attachment of the session: of two resumes
 // through one connection the older may come here last.
 func (c *connection) add(a *attached) {
-	if c.unary {
-		return
+	c.addAll([]*attached{a})
+}
+
+// addAll is add for many sessions.
+func (c *connection) addAll(all []*attached) {
+	if !c.keep(all) {
+		c.server.left(all...)
 	}
+}
+
+// keep is addAll, unless the connection keeps no sessions: that of a call, and one that has ended.
+func (c *connection) keep(all []*attached) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over.Load() {
-		return // what has ended keeps no sessions
+	if c.unary || c.over.Load() {
+		return false
 	}
-	if newer := c.sessions.find(a.id); newer != nil && newer.attachment > a.attachment {
-		return
+	for _, a := range all {
+		if newer := c.sessions.find(a.id); newer == nil || newer.attachment <= a.attachment {
+			c.sessions.put(a)
+		}
 	}
-	c.sessions.put(a)
+	return true
 }
 
 // forget drops sessions that have ended, unless a newer attachment is served through this connection. The caller first
@@ -409,7 +421,9 @@ func (c *connection) Disconnect() {
 	c.server.clients.remove(c)
 	c.leave()
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	had := c.sessions.slots
 	c.sessions = attachedSet{}
 	clear(c.locals)
+	c.mu.Unlock()
+	c.server.left(had...)
 }

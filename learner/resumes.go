@@ -185,20 +185,3 @@ func (s *Server) attachMoved(id session.ID, attachment uint64, c *connection, co
 	}
 	return s.attach(current, c, confirmed, now)
 }
-
-// addAll is add for many sessions.
-func (c *connection) addAll(all []*attached) {
-	if c.unary {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.over.Load() {
-		return // what has ended keeps no sessions
-	}
-	for _, a := range all {
-		if newer := c.sessions.find(a.id); newer == nil || newer.attachment <= a.attachment {
-			c.sessions.put(a)
-		}
-	}
-}

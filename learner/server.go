@@ -116,6 +116,8 @@ type Server struct {
 	confirmations *confirmations
 	// tree serves the tree.
 	tree *namespace.Service
+	// takeOvers are the take-overs of sessions that are served here (M7).
+	takeOvers session.TakeOvers
 	// expiries bounds the lines about sessions that have expired.
 	expiries session.Lines
 	// cluster is the identity of the cluster once the view has told it.

@@ -49,12 +49,17 @@ func (u *upstream) submit(request session.Request, done onReply) {
 // ask sends a request to the leader and returns the reply. Its errors are those of submit, and ctx's while nothing was
 // asked.
 func (u *upstream) ask(ctx context.Context, request session.Request) (session.Reply, error) {
+	return u.askFor(ctx, request, nil)
+}
+
+// askFor is ask of a request whose reply late is told when ctx has ended before it comes.
+func (u *upstream) askFor(ctx context.Context, request session.Request, late onReply) (session.Reply, error) {
 	r, err := u.way(request)
 	if err != nil {
 		return session.Reply{}, err
 	}
 	request.Trace = session.TraceOf(ctx)
-	return r.calls.do(ctx, request)
+	return r.calls.do(ctx, request, late)
 }
 
 // way returns the relay that takes a request.

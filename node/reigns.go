@@ -77,6 +77,7 @@ func sum(a, b leader.Stats) leader.Stats {
 		Rounds: a.Rounds + b.Rounds, Elapsed: a.Elapsed, Credited: a.Credited,
 		Stands: a.Stands + b.Stands, Expired: a.Expired + b.Expired, Closed: a.Closed + b.Closed, Killed: a.Killed + b.Killed,
 		Returned: a.Returned + b.Returned, Unknown: a.Unknown + b.Unknown, Full: a.Full + b.Full,
+		Contested: a.Contested + b.Contested,
 		Forwarded: a.Forwarded + b.Forwarded, WritesRefused: a.WritesRefused + b.WritesRefused,
 		Taken: a.Taken + b.Taken, NotTaken: a.NotTaken + b.NotTaken,
 	}

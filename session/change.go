@@ -18,6 +18,8 @@ type Change struct {
 	Kind ChangeKind
 	// Session is the session as of the entry, or, of an ended session, as it was before.
 	Session Session
+	// Former is the session's instance before, set on [Moved] only.
+	Former uint64
 	// Certificate is set on [Ended] only.
 	Certificate Certificate
 	// Stamp is the change's own (D2 of the tree). Moves of one command share a stamp.

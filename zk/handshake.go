@@ -164,13 +164,14 @@ func attend(c *conn, cancel func()) (done func()) {
 }
 
 // resume moves a session here. The client has no attachment to show. So the Move names the newest one that this node
-// knows, and is made again if there is a newer one, as long as the client is there (Z2).
+// knows, and is made again if there is a newer one, as long as the client is there (Z2). So it also waits for another
+// client to give the session up, or to have had it for half of its timeout (M7).
 func (c *conn) resume(ctx context.Context, r jute.ConnectRequest) (session.Grant, error) {
 	t := session.Token{ID: session.ID(r.SessionID)} //nolint:gosec // the bits of an id
 	if copy(t.Credential[:], r.Password) != len(t.Credential) || len(r.Password) != len(t.Credential) {
 		return session.Grant{}, session.ErrBadCredential
 	}
-	seen := seenOf(r)
+	seen, rest := seenOf(r), resumePause
 	for attempt := uint64(1); ; attempt++ {
 		found, err := c.server.service.Find(ctx, t.ID, session.ReadOptions{Seen: seen})
 		if err != nil {
@@ -186,9 +187,10 @@ func (c *conn) resume(ctx context.Context, r jute.ConnectRequest) (session.Grant
 		if !errors.Is(err, session.ErrMoved) && !errors.Is(err, session.ErrClosing) {
 			return grant, err
 		}
-		if err := pause(ctx, resumePause); err != nil {
+		if err := pause(ctx, rest); err != nil {
 			return session.Grant{}, err
 		}
+		rest = min(2*rest, longestPause)
 	}
 }
 
@@ -225,8 +227,12 @@ func global(ctx context.Context, c *conn, given session.Grant) (session.Grant, e
 // settlePause is how long a handshake waits before it looks at the node's mode again.
 const settlePause = 10 * time.Millisecond
 
-// resumePause is how long a resume waits before it looks again, when its session was moved or is being closed.
-const resumePause = 20 * time.Millisecond
+// resumePause is how long a resume waits before it looks again, when its session was moved or is being closed. Each
+// time it waits twice as long, longestPause at most: another client may keep the session for half of its timeout (M7).
+const (
+	resumePause  = 20 * time.Millisecond
+	longestPause = 16 * resumePause
+)
 
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

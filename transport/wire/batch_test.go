@@ -33,7 +33,7 @@ func drawRequest(t *rapid.T) session.Request {
 	r := session.Request{Seq: rapid.Uint64().Draw(t, "seq")}
 	token := drawToken(t)
 	timeout := time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "timeout"))
-	switch rapid.IntRange(0, 6).Draw(t, "kind") {
+	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0:
 		r.Open = &session.OpenRequest{
 			Timeout: timeout, MS: rapid.Uint64Max(math.MaxInt64).Draw(t, "ms"), Labels: drawLabels(t),
@@ -55,6 +55,8 @@ func drawRequest(t *rapid.T) session.Request {
 			{ID: token.ID, Credential: token.Credential, Attachment: token.Attachment, Attempt: 3},
 			{ID: 9, Attachment: 1, Attempt: 1},
 		}}
+	case 7:
+		r.Left = &session.LeftRequest{ID: token.ID, Attachment: token.Attachment}
 	case 5:
 		r.Upgrade = &session.UpgradeRequest{ID: token.ID, Timeout: time.Second, Labels: drawLabels(t), MS: 7}
 	}

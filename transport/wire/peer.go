@@ -134,7 +134,8 @@ func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 	}, nil
 }
 
-const requestBodies = "open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze, extend or soonest"
+const requestBodies = "open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze, extend, soonest " +
+	"or left"
 
 func requestProto(r *session.Request) (*peerv1.Request, error) {
 	p := &peerv1.Request{Seq: r.Seq}
@@ -178,6 +179,10 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 		p.Body = &peerv1.Request_Extend{Extend: extendProto(r.Extend)}
 	case r.Soonest != nil:
 		p.Body = &peerv1.Request_Soonest{Soonest: soonestProto(r.Soonest)}
+	case r.Left != nil:
+		p.Body = &peerv1.Request_Left{Left: &peerv1.LeftRequest{
+			SessionId: uint64(r.Left.ID), Attachment: r.Left.Attachment,
+		}}
 	default:
 		return nil, &session.FieldError{Field: "request", Limit: requestBodies}
 	}
@@ -219,6 +224,8 @@ func requestFrom(p *peerv1.Request) (*session.Request, error) {
 		r.Extend, err = peerExtendFrom(b.Extend)
 	case *peerv1.Request_Soonest:
 		r.Soonest, err = soonestFrom(b.Soonest)
+	case *peerv1.Request_Left:
+		r.Left = &session.LeftRequest{ID: session.ID(b.Left.GetSessionId()), Attachment: b.Left.GetAttachment()}
 	default:
 		err = &session.FieldError{Field: "body", Limit: requestBodies}
 	}

@@ -903,6 +903,7 @@ type Request struct {
 	//	*Request_Freeze
 	//	*Request_Extend
 	//	*Request_Soonest
+	//	*Request_Left
 	Body isRequest_Body `protobuf_oneof:"body"`
 	// As in holdfast.v1.ClientMessage: the span of the node that asks.
 	Trace         []byte `protobuf:"bytes,25,opt,name=trace,proto3" json:"trace,omitempty"`
@@ -1062,6 +1063,15 @@ func (x *Request) GetSoonest() *SoonestRequest {
 	return nil
 }
 
+func (x *Request) GetLeft() *LeftRequest {
+	if x != nil {
+		if x, ok := x.Body.(*Request_Left); ok {
+			return x.Left
+		}
+	}
+	return nil
+}
+
 func (x *Request) GetTrace() []byte {
 	if x != nil {
 		return x.Trace
@@ -1121,6 +1131,10 @@ type Request_Soonest struct {
 	Soonest *SoonestRequest `protobuf:"bytes,19,opt,name=soonest,proto3,oneof"`
 }
 
+type Request_Left struct {
+	Left *LeftRequest `protobuf:"bytes,20,opt,name=left,proto3,oneof"`
+}
+
 func (*Request_Open) isRequest_Body() {}
 
 func (*Request_Resume) isRequest_Body() {}
@@ -1144,6 +1158,8 @@ func (*Request_Freeze) isRequest_Body() {}
 func (*Request_Extend) isRequest_Body() {}
 
 func (*Request_Soonest) isRequest_Body() {}
+
+func (*Request_Left) isRequest_Body() {}
 
 // Requests are what waits at a learner, in the order in which the leader takes them: 1 to 1,024. No field may be added:
 // its reader refuses a field that it does not know, and the stream ends.
@@ -2070,6 +2086,60 @@ func (x *SoonestRequest) GetMaxRemaining() *durationpb.Duration {
 	return nil
 }
 
+// LeftRequest says that the connection which resumed a session has ended (M7). The reply is empty.
+type LeftRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	SessionId uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The attachment that the resume made.
+	Attachment    uint64 `protobuf:"varint,2,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeftRequest) Reset() {
+	*x = LeftRequest{}
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeftRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeftRequest) ProtoMessage() {}
+
+func (x *LeftRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeftRequest.ProtoReflect.Descriptor instead.
+func (*LeftRequest) Descriptor() ([]byte, []int) {
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *LeftRequest) GetSessionId() uint64 {
+	if x != nil {
+		return x.SessionId
+	}
+	return 0
+}
+
+func (x *LeftRequest) GetAttachment() uint64 {
+	if x != nil {
+		return x.Attachment
+	}
+	return 0
+}
+
 // Reply answers a request.
 type Reply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2100,7 +2170,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2182,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2195,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Reply) GetSeq() uint64 {
@@ -2227,7 +2297,7 @@ type Moved struct {
 
 func (x *Moved) Reset() {
 	*x = Moved{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2309,7 @@ func (x *Moved) String() string {
 func (*Moved) ProtoMessage() {}
 
 func (x *Moved) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[25]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2322,7 @@ func (x *Moved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moved.ProtoReflect.Descriptor instead.
 func (*Moved) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{25}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Moved) GetAttachments() []uint64 {
@@ -2288,7 +2358,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2300,7 +2370,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[26]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2313,7 +2383,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{26}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Refusal) GetAt() []uint32 {
@@ -2351,7 +2421,7 @@ type ForwardRequest struct {
 
 func (x *ForwardRequest) Reset() {
 	*x = ForwardRequest{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2433,7 @@ func (x *ForwardRequest) String() string {
 func (*ForwardRequest) ProtoMessage() {}
 
 func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[27]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2446,7 @@ func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardRequest.ProtoReflect.Descriptor instead.
 func (*ForwardRequest) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{27}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ForwardRequest) GetMessage() isForwardRequest_Message {
@@ -2448,7 +2518,7 @@ type ForwardResponse struct {
 
 func (x *ForwardResponse) Reset() {
 	*x = ForwardResponse{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2530,7 @@ func (x *ForwardResponse) String() string {
 func (*ForwardResponse) ProtoMessage() {}
 
 func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[28]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2543,7 @@ func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardResponse.ProtoReflect.Descriptor instead.
 func (*ForwardResponse) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{28}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ForwardResponse) GetMessage() isForwardResponse_Message {
@@ -2532,7 +2602,7 @@ type ForwardHello struct {
 
 func (x *ForwardHello) Reset() {
 	*x = ForwardHello{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2544,7 +2614,7 @@ func (x *ForwardHello) String() string {
 func (*ForwardHello) ProtoMessage() {}
 
 func (x *ForwardHello) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[29]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +2627,7 @@ func (x *ForwardHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardHello.ProtoReflect.Descriptor instead.
 func (*ForwardHello) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{29}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ForwardHello) GetClusterId() string {
@@ -2597,7 +2667,7 @@ type ForwardWelcome struct {
 
 func (x *ForwardWelcome) Reset() {
 	*x = ForwardWelcome{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2679,7 @@ func (x *ForwardWelcome) String() string {
 func (*ForwardWelcome) ProtoMessage() {}
 
 func (x *ForwardWelcome) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[30]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2692,7 @@ func (x *ForwardWelcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardWelcome.ProtoReflect.Descriptor instead.
 func (*ForwardWelcome) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{30}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ForwardWelcome) GetTerm() uint64 {
@@ -2643,7 +2713,7 @@ type Writes struct {
 
 func (x *Writes) Reset() {
 	*x = Writes{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2725,7 @@ func (x *Writes) String() string {
 func (*Writes) ProtoMessage() {}
 
 func (x *Writes) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[31]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2738,7 @@ func (x *Writes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Writes.ProtoReflect.Descriptor instead.
 func (*Writes) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{31}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Writes) GetWrites() []*ForwardedWrite {
@@ -2699,7 +2769,7 @@ type ForwardedWrite struct {
 
 func (x *ForwardedWrite) Reset() {
 	*x = ForwardedWrite{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2711,7 +2781,7 @@ func (x *ForwardedWrite) String() string {
 func (*ForwardedWrite) ProtoMessage() {}
 
 func (x *ForwardedWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[32]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2724,7 +2794,7 @@ func (x *ForwardedWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedWrite.ProtoReflect.Descriptor instead.
 func (*ForwardedWrite) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{32}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ForwardedWrite) GetCommand() []byte {
@@ -2781,7 +2851,7 @@ type Acknowledgements struct {
 
 func (x *Acknowledgements) Reset() {
 	*x = Acknowledgements{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2793,7 +2863,7 @@ func (x *Acknowledgements) String() string {
 func (*Acknowledgements) ProtoMessage() {}
 
 func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[33]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2806,7 +2876,7 @@ func (x *Acknowledgements) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledgements.ProtoReflect.Descriptor instead.
 func (*Acknowledgements) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{33}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Acknowledgements) GetSessions() []uint64 {
@@ -2836,7 +2906,7 @@ type WriteRefusals struct {
 
 func (x *WriteRefusals) Reset() {
 	*x = WriteRefusals{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +2918,7 @@ func (x *WriteRefusals) String() string {
 func (*WriteRefusals) ProtoMessage() {}
 
 func (x *WriteRefusals) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[34]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +2931,7 @@ func (x *WriteRefusals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRefusals.ProtoReflect.Descriptor instead.
 func (*WriteRefusals) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{34}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WriteRefusals) GetRefusals() []*WriteRefusal {
@@ -2884,7 +2954,7 @@ type WriteRefusal struct {
 
 func (x *WriteRefusal) Reset() {
 	*x = WriteRefusal{}
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[35]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2896,7 +2966,7 @@ func (x *WriteRefusal) String() string {
 func (*WriteRefusal) ProtoMessage() {}
 
 func (x *WriteRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[35]
+	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2909,7 +2979,7 @@ func (x *WriteRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRefusal.ProtoReflect.Descriptor instead.
 func (*WriteRefusal) Descriptor() ([]byte, []int) {
-	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{35}
+	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WriteRefusal) GetSession() uint64 {
@@ -3014,7 +3084,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\fdigest_index\x18\x0f \x01(\x04R\vdigestIndex\x12\x16\n" +
 	"\x06digest\x18\x10 \x01(\fR\x06digest\x12\x1a\n" +
 	"\bdraining\x18\x14 \x01(\bR\bdraining\x12\x1b\n" +
-	"\tfull_disk\x18\x15 \x01(\bR\bfullDisk\"\xf1\x05\n" +
+	"\tfull_disk\x18\x15 \x01(\bR\bfullDisk\"\xa6\x06\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +
@@ -3028,7 +3098,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x04kill\x18\x10 \x01(\v2\x1d.holdfast.peer.v1.KillRequestH\x00R\x04kill\x129\n" +
 	"\x06freeze\x18\x11 \x01(\v2\x1f.holdfast.peer.v1.FreezeRequestH\x00R\x06freeze\x129\n" +
 	"\x06extend\x18\x12 \x01(\v2\x1f.holdfast.peer.v1.ExtendRequestH\x00R\x06extend\x12<\n" +
-	"\asoonest\x18\x13 \x01(\v2 .holdfast.peer.v1.SoonestRequestH\x00R\asoonest\x12\x14\n" +
+	"\asoonest\x18\x13 \x01(\v2 .holdfast.peer.v1.SoonestRequestH\x00R\asoonest\x123\n" +
+	"\x04left\x18\x14 \x01(\v2\x1d.holdfast.peer.v1.LeftRequestH\x00R\x04left\x12\x14\n" +
 	"\x05trace\x18\x19 \x01(\fR\x05traceB\x06\n" +
 	"\x04body\"A\n" +
 	"\bRequests\x125\n" +
@@ -3094,7 +3165,13 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\fopened_after\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vopenedAfter\x12?\n" +
 	"\ropened_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fopenedBefore\x12>\n" +
 	"\rmin_remaining\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\fminRemaining\x12>\n" +
-	"\rmax_remaining\x18\a \x01(\v2\x19.google.protobuf.DurationR\fmaxRemaining\"\x85\x03\n" +
+	"\rmax_remaining\x18\a \x01(\v2\x19.google.protobuf.DurationR\fmaxRemaining\"L\n" +
+	"\vLeftRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\x06R\tsessionId\x12\x1e\n" +
+	"\n" +
+	"attachment\x18\x02 \x01(\x04R\n" +
+	"attachment\"\x85\x03\n" +
 	"\x05Reply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -3178,7 +3255,7 @@ func file_holdfast_peer_v1_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_holdfast_peer_v1_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_holdfast_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(WriteRefusalReason)(0),       // 0: holdfast.peer.v1.WriteRefusalReason
 	(*LearnerMessage)(nil),        // 1: holdfast.peer.v1.LearnerMessage
@@ -3205,24 +3282,25 @@ var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*FreezeRequest)(nil),         // 22: holdfast.peer.v1.FreezeRequest
 	(*ExtendRequest)(nil),         // 23: holdfast.peer.v1.ExtendRequest
 	(*SoonestRequest)(nil),        // 24: holdfast.peer.v1.SoonestRequest
-	(*Reply)(nil),                 // 25: holdfast.peer.v1.Reply
-	(*Moved)(nil),                 // 26: holdfast.peer.v1.Moved
-	(*Refusal)(nil),               // 27: holdfast.peer.v1.Refusal
-	(*ForwardRequest)(nil),        // 28: holdfast.peer.v1.ForwardRequest
-	(*ForwardResponse)(nil),       // 29: holdfast.peer.v1.ForwardResponse
-	(*ForwardHello)(nil),          // 30: holdfast.peer.v1.ForwardHello
-	(*ForwardWelcome)(nil),        // 31: holdfast.peer.v1.ForwardWelcome
-	(*Writes)(nil),                // 32: holdfast.peer.v1.Writes
-	(*ForwardedWrite)(nil),        // 33: holdfast.peer.v1.ForwardedWrite
-	(*Acknowledgements)(nil),      // 34: holdfast.peer.v1.Acknowledgements
-	(*WriteRefusals)(nil),         // 35: holdfast.peer.v1.WriteRefusals
-	(*WriteRefusal)(nil),          // 36: holdfast.peer.v1.WriteRefusal
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
-	(*v1.Token)(nil),              // 38: holdfast.v1.Token
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
-	(*v1.Session)(nil),            // 40: holdfast.v1.Session
-	(*v1.ErrorDetail)(nil),        // 41: holdfast.v1.ErrorDetail
-	(*v1.Vigil)(nil),              // 42: holdfast.v1.Vigil
+	(*LeftRequest)(nil),           // 25: holdfast.peer.v1.LeftRequest
+	(*Reply)(nil),                 // 26: holdfast.peer.v1.Reply
+	(*Moved)(nil),                 // 27: holdfast.peer.v1.Moved
+	(*Refusal)(nil),               // 28: holdfast.peer.v1.Refusal
+	(*ForwardRequest)(nil),        // 29: holdfast.peer.v1.ForwardRequest
+	(*ForwardResponse)(nil),       // 30: holdfast.peer.v1.ForwardResponse
+	(*ForwardHello)(nil),          // 31: holdfast.peer.v1.ForwardHello
+	(*ForwardWelcome)(nil),        // 32: holdfast.peer.v1.ForwardWelcome
+	(*Writes)(nil),                // 33: holdfast.peer.v1.Writes
+	(*ForwardedWrite)(nil),        // 34: holdfast.peer.v1.ForwardedWrite
+	(*Acknowledgements)(nil),      // 35: holdfast.peer.v1.Acknowledgements
+	(*WriteRefusals)(nil),         // 36: holdfast.peer.v1.WriteRefusals
+	(*WriteRefusal)(nil),          // 37: holdfast.peer.v1.WriteRefusal
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*v1.Token)(nil),              // 39: holdfast.v1.Token
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*v1.Session)(nil),            // 41: holdfast.v1.Session
+	(*v1.ErrorDetail)(nil),        // 42: holdfast.v1.ErrorDetail
+	(*v1.Vigil)(nil),              // 43: holdfast.v1.Vigil
 }
 var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	3,  // 0: holdfast.peer.v1.LearnerMessage.hello:type_name -> holdfast.peer.v1.Hello
@@ -3230,11 +3308,11 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	4,  // 2: holdfast.peer.v1.LeaderMessage.welcome:type_name -> holdfast.peer.v1.Welcome
 	5,  // 3: holdfast.peer.v1.LeaderMessage.heartbeat:type_name -> holdfast.peer.v1.Heartbeat
 	7,  // 4: holdfast.peer.v1.Heartbeat.compared:type_name -> holdfast.peer.v1.Comparison
-	37, // 5: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
+	38, // 5: holdfast.peer.v1.Heartbeat.interval:type_name -> google.protobuf.Duration
 	6,  // 6: holdfast.peer.v1.Heartbeat.traced:type_name -> holdfast.peer.v1.Traced
-	37, // 7: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
-	37, // 8: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
-	37, // 9: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
+	38, // 7: holdfast.peer.v1.Answer.vouch_age:type_name -> google.protobuf.Duration
+	38, // 8: holdfast.peer.v1.Answer.process_age:type_name -> google.protobuf.Duration
+	38, // 9: holdfast.peer.v1.Answer.credit:type_name -> google.protobuf.Duration
 	12, // 10: holdfast.peer.v1.Request.open:type_name -> holdfast.peer.v1.OpenRequest
 	14, // 11: holdfast.peer.v1.Request.resume:type_name -> holdfast.peer.v1.ResumeRequest
 	15, // 12: holdfast.peer.v1.Request.close:type_name -> holdfast.peer.v1.CloseRequest
@@ -3247,45 +3325,46 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	22, // 19: holdfast.peer.v1.Request.freeze:type_name -> holdfast.peer.v1.FreezeRequest
 	23, // 20: holdfast.peer.v1.Request.extend:type_name -> holdfast.peer.v1.ExtendRequest
 	24, // 21: holdfast.peer.v1.Request.soonest:type_name -> holdfast.peer.v1.SoonestRequest
-	9,  // 22: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
-	25, // 23: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
-	37, // 24: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
-	13, // 25: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
-	38, // 26: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
-	38, // 27: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
-	37, // 28: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
-	13, // 29: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
-	37, // 30: holdfast.peer.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
-	37, // 31: holdfast.peer.v1.ExtendRequest.for:type_name -> google.protobuf.Duration
-	13, // 32: holdfast.peer.v1.SoonestRequest.labels:type_name -> holdfast.peer.v1.Label
-	39, // 33: holdfast.peer.v1.SoonestRequest.opened_after:type_name -> google.protobuf.Timestamp
-	39, // 34: holdfast.peer.v1.SoonestRequest.opened_before:type_name -> google.protobuf.Timestamp
-	37, // 35: holdfast.peer.v1.SoonestRequest.min_remaining:type_name -> google.protobuf.Duration
-	37, // 36: holdfast.peer.v1.SoonestRequest.max_remaining:type_name -> google.protobuf.Duration
-	40, // 37: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
-	41, // 38: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
-	26, // 39: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
-	42, // 40: holdfast.peer.v1.Reply.vigil:type_name -> holdfast.v1.Vigil
-	27, // 41: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
-	41, // 42: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
-	30, // 43: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
-	32, // 44: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
-	34, // 45: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
-	31, // 46: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
-	35, // 47: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
-	33, // 48: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
-	36, // 49: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
-	0,  // 50: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
-	37, // 51: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
-	1,  // 52: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
-	28, // 53: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
-	2,  // 54: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
-	29, // 55: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
-	54, // [54:56] is the sub-list for method output_type
-	52, // [52:54] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	25, // 22: holdfast.peer.v1.Request.left:type_name -> holdfast.peer.v1.LeftRequest
+	9,  // 23: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
+	26, // 24: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
+	38, // 25: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
+	13, // 26: holdfast.peer.v1.OpenRequest.labels:type_name -> holdfast.peer.v1.Label
+	39, // 27: holdfast.peer.v1.ResumeRequest.token:type_name -> holdfast.v1.Token
+	39, // 28: holdfast.peer.v1.CloseRequest.token:type_name -> holdfast.v1.Token
+	38, // 29: holdfast.peer.v1.UpgradeRequest.timeout:type_name -> google.protobuf.Duration
+	13, // 30: holdfast.peer.v1.UpgradeRequest.labels:type_name -> holdfast.peer.v1.Label
+	38, // 31: holdfast.peer.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	38, // 32: holdfast.peer.v1.ExtendRequest.for:type_name -> google.protobuf.Duration
+	13, // 33: holdfast.peer.v1.SoonestRequest.labels:type_name -> holdfast.peer.v1.Label
+	40, // 34: holdfast.peer.v1.SoonestRequest.opened_after:type_name -> google.protobuf.Timestamp
+	40, // 35: holdfast.peer.v1.SoonestRequest.opened_before:type_name -> google.protobuf.Timestamp
+	38, // 36: holdfast.peer.v1.SoonestRequest.min_remaining:type_name -> google.protobuf.Duration
+	38, // 37: holdfast.peer.v1.SoonestRequest.max_remaining:type_name -> google.protobuf.Duration
+	41, // 38: holdfast.peer.v1.Reply.session:type_name -> holdfast.v1.Session
+	42, // 39: holdfast.peer.v1.Reply.error:type_name -> holdfast.v1.ErrorDetail
+	27, // 40: holdfast.peer.v1.Reply.moved:type_name -> holdfast.peer.v1.Moved
+	43, // 41: holdfast.peer.v1.Reply.vigil:type_name -> holdfast.v1.Vigil
+	28, // 42: holdfast.peer.v1.Moved.refusals:type_name -> holdfast.peer.v1.Refusal
+	42, // 43: holdfast.peer.v1.Refusal.error:type_name -> holdfast.v1.ErrorDetail
+	31, // 44: holdfast.peer.v1.ForwardRequest.hello:type_name -> holdfast.peer.v1.ForwardHello
+	33, // 45: holdfast.peer.v1.ForwardRequest.writes:type_name -> holdfast.peer.v1.Writes
+	35, // 46: holdfast.peer.v1.ForwardRequest.acknowledgements:type_name -> holdfast.peer.v1.Acknowledgements
+	32, // 47: holdfast.peer.v1.ForwardResponse.welcome:type_name -> holdfast.peer.v1.ForwardWelcome
+	36, // 48: holdfast.peer.v1.ForwardResponse.refusals:type_name -> holdfast.peer.v1.WriteRefusals
+	34, // 49: holdfast.peer.v1.Writes.writes:type_name -> holdfast.peer.v1.ForwardedWrite
+	37, // 50: holdfast.peer.v1.WriteRefusals.refusals:type_name -> holdfast.peer.v1.WriteRefusal
+	0,  // 51: holdfast.peer.v1.WriteRefusal.reason:type_name -> holdfast.peer.v1.WriteRefusalReason
+	38, // 52: holdfast.peer.v1.WriteRefusal.retry_after:type_name -> google.protobuf.Duration
+	1,  // 53: holdfast.peer.v1.PeerService.Follow:input_type -> holdfast.peer.v1.LearnerMessage
+	29, // 54: holdfast.peer.v1.PeerService.Forward:input_type -> holdfast.peer.v1.ForwardRequest
+	2,  // 55: holdfast.peer.v1.PeerService.Follow:output_type -> holdfast.peer.v1.LeaderMessage
+	30, // 56: holdfast.peer.v1.PeerService.Forward:output_type -> holdfast.peer.v1.ForwardResponse
+	55, // [55:57] is the sub-list for method output_type
+	53, // [53:55] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_holdfast_peer_v1_peer_proto_init() }
@@ -3316,13 +3395,14 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*Request_Freeze)(nil),
 		(*Request_Extend)(nil),
 		(*Request_Soonest)(nil),
+		(*Request_Left)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[27].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[28].OneofWrappers = []any{
 		(*ForwardRequest_Hello)(nil),
 		(*ForwardRequest_Writes)(nil),
 		(*ForwardRequest_Acknowledgements)(nil),
 	}
-	file_holdfast_peer_v1_peer_proto_msgTypes[28].OneofWrappers = []any{
+	file_holdfast_peer_v1_peer_proto_msgTypes[29].OneofWrappers = []any{
 		(*ForwardResponse_Welcome)(nil),
 		(*ForwardResponse_Refusals)(nil),
 	}
@@ -3332,7 +3412,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdfast_peer_v1_peer_proto_rawDesc), len(file_holdfast_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,42 @@
+package leader
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"holdfast/session"
+)
+
+// takeOvers refuses to take a session from a holder that lives and has taken it itself less than half a timeout ago
+// (M7). Without it two clients that have one session take it from each other as fast as they can. Safe for concurrent
+// use.
+type takeOvers struct {
+	session.TakeOvers
+
+	heartbeats *heartbeats
+	logger     hclog.Logger
+	stats      *counters
+	lines      session.Lines
+}
+
+// refusal returns why an instance may not take a session now, nil if it may.
+func (t *takeOvers) refusal(one *session.Session, instance uint64, at session.Node) error {
+	if instance == one.Instance {
+		return nil
+	}
+	since, first, ok := t.Recent(one.ID, one.Attachment, t.heartbeats.now())
+	if !ok || !t.heartbeats.served(one.Owner, since) {
+		return nil
+	}
+	t.stats.contested.Add(1)
+	if !first {
+		return session.MovedTo(*one)
+	}
+	if leftOut, ok := t.lines.Take(time.Now()); ok {
+		t.logger.Warn("two clients want one session: it stays at the one that took it last, for half of its timeout",
+			"session", one.ID, "timeout", one.Timeout, "holder_at", one.Owner, "other_at", at,
+			"left_out_before", leftOut)
+	}
+	return session.MovedTo(*one)
+}

@@ -1,0 +1,89 @@
+package learner
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"holdfast/session"
+	"holdfast/test/bubble"
+)
+
+// takenBy applies that instance 2 has taken session 1 from a former instance to this node, and resumes it through c.
+func (w *world) takenBy(ctx context.Context, c session.Connection) {
+	w.t.Helper()
+	w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 2, Attachment: 6, Instance: 3})
+	done := later(func() (session.Grant, error) {
+		return c.Resume(ctx, session.ResumeRequest{Token: w.token(1, 6), Instance: 2, Attempt: 1})
+	})
+	r := w.leader.request()
+	now := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 7, Instance: 2}
+	w.view.put(now)
+	w.server.Applied(0, 1, []session.Change{{Kind: session.Moved, Session: now, Former: 3}})
+	w.leader.reply(session.Reply{Seq: r.Seq, Term: 1, Session: now})
+	if got := <-done; got.err != nil {
+		w.t.Fatal(got.err)
+	}
+}
+
+// left fails unless the next request tells the leader that session 1 has no connection.
+func (w *world) left() {
+	w.t.Helper()
+	w.settle()
+	if r := w.leader.request(); r.Left == nil || *r.Left != (session.LeftRequest{ID: 1, Attachment: 7}) {
+		w.t.Errorf("the leader was asked %+v, want that the connection has ended", r)
+	}
+}
+
+// M7: the leader is told when a connection ends soon after its client has taken a session, and not later.
+func TestM7ConnectionsThatEnd(t *testing.T) {
+	for name, after := range map[string]time.Duration{"soon": timeout/2 - time.Millisecond, "later": timeout / 2} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.follow()
+				c := w.connect(&events{})
+				w.takenBy(t.Context(), c)
+				time.Sleep(after)
+				c.Disconnect()
+				if after < timeout/2 {
+					w.left()
+				}
+				c.Disconnect()
+				w.unasked("a second end, or a late one")
+			})
+		})
+	}
+}
+
+// M7: a call is no connection, so its client keeps nobody away.
+func TestM7ACallHoldsNothing(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		w.takenBy(t.Context(), w.connect(nil))
+		w.left()
+	})
+}
+
+// M7: a client that goes away before its resume is answered keeps nobody away either.
+func TestM7AClientThatGoesBeforeTheReply(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 2, Attachment: 6, Instance: 3})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := later(func() (session.Grant, error) {
+			return w.conn.Resume(ctx, session.ResumeRequest{Token: w.token(1, 6), Instance: 2, Attempt: 1})
+		})
+		r := l.request()
+		cancel()
+		if got := <-done; got.err == nil {
+			t.Fatal("a resume without a reply was granted")
+		}
+		l.reply(session.Reply{Seq: r.Seq, Term: 1, Session: session.Session{
+			ID: 1, Timeout: timeout, Owner: 1, Attachment: 7, Instance: 2,
+		}})
+		w.left()
+	})
+}

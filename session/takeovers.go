@@ -1,0 +1,84 @@
+package session
+
+import (
+	"sync"
+	"time"
+)
+
+// TakeOvers remembers which sessions a client process has taken from another one, each for half of its timeout (M7).
+// Moments are those of one clock of the caller. The zero value is ready. Safe for concurrent use.
+type TakeOvers struct {
+	mu  sync.Mutex
+	all map[ID]*takeOver // guarded by mu
+	// enough is the number of take-overs at which those that are over are dropped. guarded by mu
+	enough int
+}
+
+// takeOver is the newest take-over of a session.
+type takeOver struct {
+	// attachment is the one that the present holder has, at is when the session was taken, until when that is over.
+	attachment uint64
+	at, until  time.Duration
+	// told says that somebody has asked for the session meanwhile.
+	told bool
+}
+
+// fewTakeOvers is the number of take-overs below which none is dropped for its age.
+const fewTakeOvers = 64
+
+// Note takes a change of the state, at now.
+func (t *TakeOvers) Note(c *Change, now time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.all[c.Session.ID]
+	switch {
+	case c.Kind == Ended:
+		delete(t.all, c.Session.ID)
+	case c.Kind != Moved:
+	case c.Former != c.Session.Instance && c.Former != 0:
+		t.makeRoom(now)
+		t.all[c.Session.ID] = &takeOver{
+			attachment: c.Session.Attachment, at: now, until: now + c.Session.Timeout/2,
+		}
+	case one != nil: // the holder itself has gone to another node
+		one.attachment = c.Session.Attachment
+	}
+}
+
+// makeRoom makes room for one more take-over. Called with mu held.
+func (t *TakeOvers) makeRoom(now time.Duration) {
+	if t.all == nil {
+		t.all = make(map[ID]*takeOver)
+	}
+	if len(t.all) < max(t.enough, fewTakeOvers) {
+		return
+	}
+	for id, one := range t.all {
+		if one.until <= now {
+			delete(t.all, id)
+		}
+	}
+	t.enough = 2 * len(t.all)
+}
+
+// Recent returns when the session came to the attachment's holder, if that holder has taken it less than half a timeout
+// before now. first says that nobody has asked before.
+func (t *TakeOvers) Recent(id ID, attachment uint64, now time.Duration) (at time.Duration, first, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.all[id]
+	if one == nil || one.attachment != attachment || one.until <= now {
+		return 0, false, false
+	}
+	first, one.told = !one.told, true
+	return one.at, first, true
+}
+
+// Left notes that the connection of an attachment's holder has ended.
+func (t *TakeOvers) Left(id ID, attachment uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if one := t.all[id]; one != nil && one.attachment == attachment {
+		delete(t.all, id)
+	}
+}
