@@ -108,7 +108,7 @@ func (q *requests) answer(ctx context.Context, node session.Node, r *session.Req
 	case r.Soonest != nil:
 		q.wait(done, func() { done(q.soonest(ctx, r.Soonest)) })
 	case r.Left != nil:
-		q.takeOvers.Left(r.Left.ID, r.Left.Attachment)
+		q.takeOvers.recent.Left(r.Left.ID, r.Left.Attachment)
 		done(session.Reply{}, nil)
 	default:
 		done(session.Reply{}, &session.FieldError{

@@ -12,8 +12,7 @@ import (
 // (M7). Without it two clients that have one session take it from each other as fast as they can. Safe for concurrent
 // use.
 type takeOvers struct {
-	session.TakeOvers
-
+	recent     session.TakeOvers
 	heartbeats *heartbeats
 	logger     hclog.Logger
 	stats      *counters
@@ -25,7 +24,7 @@ func (t *takeOvers) refusal(one *session.Session, instance uint64, at session.No
 	if instance == one.Instance {
 		return nil
 	}
-	since, first, ok := t.Recent(one.ID, one.Attachment, t.heartbeats.now())
+	since, first, ok := t.recent.Recent(one.ID, one.Attachment, t.heartbeats.now())
 	if !ok || !t.heartbeats.served(one.Owner, since) {
 		return nil
 	}

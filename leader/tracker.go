@@ -163,7 +163,7 @@ func (t *Tracker) Applied(index, _ uint64, changes []session.Change) {
 	opened := false
 	for i := range changes {
 		t.registry.apply(&changes[i], now)
-		t.requests.takeOvers.Note(&changes[i], now)
+		t.requests.takeOvers.recent.Note(&changes[i], now)
 		opened = opened || changes[i].Kind == session.Opened
 	}
 	if opened {

@@ -117,7 +117,7 @@ func TestCallsAreBounded(t *testing.T) {
 		if _, err := c.do(t.Context(), session.Request{}, nil); !errors.Is(err, session.ErrLimit) {
 			t.Errorf("one request too many: %v, want %v", err, session.ErrLimit)
 		}
-		c.forget(1)
+		c.forget(1, nil)
 		leave := func(sent bool) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)

@@ -98,7 +98,7 @@ func (h *holder) stop() {
 // TestTokenStolen makes clients at all nodes take one session from each other, while a node is killed and comes back.
 // Each loser is told. The session never ends, and a loser can do nothing with its former token (I4).
 func TestTokenStolen(t *testing.T) {
-	lasts := 10 * time.Second
+	lasts := 20 * time.Second // for some thefts: a living thief has the session for half of its timeout (M7)
 	if full {
 		lasts = time.Minute
 	}
@@ -123,7 +123,7 @@ func TestTokenStolen(t *testing.T) {
 			}
 			for ctx.Err() == nil {
 				s, err := l.steal(x, token)
-				if errors.Is(err, session.ErrMoved) { // stolen again before the answer came
+				if errors.Is(err, session.ErrMoved) { // stolen again before the answer came, or kept from this thief
 					continue
 				}
 				if err != nil {
@@ -166,7 +166,7 @@ func TestTokenStolen(t *testing.T) {
 		return true, ""
 	})
 	count(t, "thefts", "", thefts)
-	if thefts < 2*len(thieves) {
+	if thefts < len(thieves) {
 		timeout.Fatalf(t, "the session was stolen %d times only", thefts)
 	}
 	w := c.watcher(c.all()...)
