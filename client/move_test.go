@@ -137,6 +137,37 @@ func TestBackOffBetweenRounds(t *testing.T) {
 	})
 }
 
+// A session of 4 s has no more than 4 s from the moment at which there is a leader again. A client that was refused for
+// long until then, by every node, asks again within a sixth of that, and so has time for several attempts. Without: it
+// waits up to 2 s for the next attempt, and as long again if that one comes too soon.
+func TestBackOffIsAPartOfTheTimeout(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const timeout, clients = 4 * time.Second, 24
+		c := newFakeCluster(t, 3)
+		var sessions []*Session
+		for range clients {
+			sessions = append(sessions, mustOpen(t, newTestClient(t, c, c.endpoints(1, 3)), timeout))
+		}
+		gone := c.owner(sessions[0])
+		moving := slices.DeleteFunc(sessions, func(s *Session) bool { return c.owner(s) != gone })
+		others := slices.DeleteFunc(c.all(), func(n *fakeNode) bool { return n == gone })
+		for _, n := range others {
+			n.refuseAll(session.ErrNoLeader)
+		}
+		gone.down()
+		time.Sleep(20 * time.Second)
+		for _, n := range others {
+			n.heal()
+		}
+		time.Sleep(timeout/6 + 50*time.Millisecond)
+		for _, s := range moving {
+			if s.SafeUntil().IsZero() || s.Owner() == gone.number {
+				t.Errorf("session %v is not served %v after the nodes serve again", s.ID(), timeout/6)
+			}
+		}
+	})
+}
+
 // A client waits at least as long as a server asks, and at most session.MaxRetryAfter.
 func TestBackOffIsNoShorterThanTheServersHint(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{

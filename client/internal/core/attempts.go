@@ -156,7 +156,7 @@ func (m *moves) endRound() {
 	}
 	m.trouble.Ended()
 	m.endLagRound()
-	r.At = m.now.Add(m.cfg.Jitter.Backoff(r.Rounds))
+	r.At = m.now.Add(m.backoff(r.Rounds))
 	if !r.Others { // all nodes have named a moment
 		r.At = route.Latest(r.At, r.Soonest(m.now))
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -240,6 +241,13 @@ func (l *ledger) bound(part, limit time.Duration) time.Duration {
 		}
 	}
 	return limit
+}
+
+// backoff returns the n-th wait in a row: below a sixth of the smallest timeout, so that a client which was refused for
+// long has time for several more attempts once a node serves it again. Without this a client of 4 s, after an election
+// of 3 s, waits up to 2 s for its next attempt, and as long again if that one came a moment too soon.
+func (l *ledger) backoff(n int) time.Duration {
+	return l.cfg.Jitter.BackoffBelow(n, l.bound(connectPart, math.MaxInt64))
 }
 
 // demand returns the index that the node which serves a resume must have applied (N4), 0 for none.

@@ -1,7 +1,9 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"time"
 
 	"holdfast/client/internal/route"
@@ -99,7 +101,8 @@ func (l *ledger) unserve(c *Conn, err error) {
 func (l *ledger) comesBack(r *window.Request, n int, err error) time.Duration {
 	wait := l.cfg.Jitter.Wait(n, err)
 	if b, resume := r.Body.(*resumeBody); resume && b.h.joining == nil {
-		wait = min(wait, max(b.h.until.Sub(l.now)/2, l.cfg.Jitter.Backoff(n)))
+		soon := l.cfg.Jitter.BackoffBelow(n, cmp.Or(b.h.timeout/connectPart, math.MaxInt64))
+		wait = min(wait, max(b.h.until.Sub(l.now)/2, soon))
 	}
 	return wait
 }

@@ -15,7 +15,7 @@ func (m *moves) pause(c *Conn, r *window.Request, err error) {
 	early := m.now.Before(r.Named)
 	r.Named = time.Time{}
 	if route.Hint(err) == 0 {
-		c.window.PutOff(r, c.window.Pause(m.now, func() time.Duration { return m.cfg.Jitter.Wait(n, err) }))
+		c.window.PutOff(r, c.window.Pause(m.now, func() time.Duration { return m.backoff(n) }))
 		return
 	}
 	if !early {

@@ -24,11 +24,15 @@ func NewJitter(source rand.Source, lowest, highest time.Duration) *Jitter {
 const quickWaits = 3
 
 // Backoff returns the n-th wait in a row, n from 1, with full jitter: short at first, then exponential.
-func (d *Jitter) Backoff(n int) time.Duration {
+func (d *Jitter) Backoff(n int) time.Duration { return d.BackoffBelow(n, d.highest) }
+
+// BackoffBelow is Backoff with a cap of most, if that is lower.
+func (d *Jitter) BackoffBelow(n int, most time.Duration) time.Duration {
 	limit := d.highest
 	if shift := max(n-quickWaits, 0); shift < 32 && d.lowest<<shift < d.highest {
 		limit = d.lowest << shift
 	}
+	limit = max(min(limit, most), 1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return time.Duration(d.rand.Int64N(int64(limit)))
