@@ -19,9 +19,10 @@ type proposal struct {
 	// passes is how much of the share of others it uses up when it goes before them, in sessions: for a write, the part
 	// of an entry that it takes.
 	passes int
-	// For a write to the tree: source is where it comes from, share the source's of the room for writes, written what it
-	// takes of that, which stays when encoded has been sent (W7), and turn its place among the writes of all sources.
-	share   *fair.Share[session.Source]
+	// For a write to the tree: source is where it comes from, member what the source holds of the room for writes, written
+	// what the write takes of that, which stays when encoded has been sent (W7), and turn its place among the writes of
+	// all sources.
+	member  *fair.Member[uint64, session.Source]
 	written int
 	source  session.Source
 	turn    fair.Item[session.Source, *proposal]

@@ -37,7 +37,8 @@ type ProposerConfig struct {
 	// and claims), moves, closes, writes to the tree, and the leader's own commands.
 	MaxProposals int
 	// MaxWriteBytes bounds the bytes of the writes to the tree that wait or are on their way, with writeOverhead for each
-	// (W7). It is a [fair.Room]: a connection has at most three times what is free.
+	// (W7). It is a [fair.Nested]: a principal has at most three times what is free, and a connection three times what
+	// that leaves its principal.
 	MaxWriteBytes int
 	// Clocks, if set, returns the clocks that go into an entry that is being put together (D3). It must not block.
 	Clocks func() Clocks
@@ -58,8 +59,8 @@ type Raft interface {
 type Proposer struct {
 	cfg  ProposerConfig
 	raft Raft
-	// written is the room for writes, which connections share.
-	written *fair.Room[session.Source]
+	// written is the room for writes, which principals share, and their connections.
+	written *fair.Nested[uint64, session.Source]
 	wake    chan struct{} // has room for one signal, which says that the queue has changed
 
 	mu      sync.Mutex
@@ -91,7 +92,7 @@ func NewProposer(cfg ProposerConfig, r Raft) *Proposer {
 	cfg.MaxWriteBytes = orDefault(cfg.MaxWriteBytes, DefaultWriteBytes)
 	cfg.Logger = cfg.Logger.Named("proposer")
 	return &Proposer{
-		cfg: cfg, raft: r, wake: make(chan struct{}, 1), written: fair.NewRoom[session.Source](cfg.MaxWriteBytes),
+		cfg: cfg, raft: r, wake: make(chan struct{}, 1), written: fair.NewNested[uint64, session.Source](cfg.MaxWriteBytes),
 	}
 }
 
@@ -194,8 +195,8 @@ func (p *Proposer) push(q *proposal) (former refused, err error) {
 			RetryAfter: session.BusyRetryAfter,
 		}
 	case q.kind == writes:
-		if q.share = p.written.Share(q.source); !q.share.Take(q.written) {
-			q.share.Close()
+		if q.member = p.written.Member(q.source.Principal, q.source); !q.member.Take(q.written) {
+			q.member.Close()
 			return former, &session.LimitError{
 				Name: "write_bytes_in_flight", Limit: strconv.Itoa(p.cfg.MaxWriteBytes), RetryAfter: session.BusyRetryAfter,
 			}
@@ -282,8 +283,8 @@ func (p *Proposer) settle(q *proposal, err error) {
 // leave gives back what q takes of the bounds. The caller holds mu.
 func (p *Proposer) leave(q *proposal) {
 	p.pending[q.kind]--
-	if q.share != nil {
-		q.share.Add(-q.written)
-		q.share.Close()
+	if q.member != nil {
+		q.member.Give(q.written)
+		q.member.Close()
 	}
 }

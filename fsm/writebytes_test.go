@@ -24,7 +24,7 @@ func TestW7WritesAreBoundedInBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	room := 4 * (len(encoded) + writeOverhead) // a connection gets three quarters of it
+	room := 6 * (len(encoded) + writeOverhead) // a connection gets nine sixteenths of it
 	inBubble(t, ProposerConfig{MaxWriteBytes: room}, func(b *bench) {
 		t := b.t
 		full := func(when string) {

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -98,6 +99,50 @@ func (l flood) waits(b *bench, applied int) {
 	if waits["write"] > 2 || waits["move"] > 2 || waits["open"] > 3 {
 		t.Errorf("entries until each was in the log: %v", waits)
 	}
+}
+
+// W9: however many connections a principal has, at however many nodes, it leaves room for another's write, which is in
+// the log soon.
+func TestW9ManyConnectionsOfAPrincipalLeaveRoom(t *testing.T) {
+	inBubble(t, ProposerConfig{}, func(b *bench) {
+		t := b.t
+		refused := 0
+		b.Submit(marked(1), func(session.Result, error) {})
+		for number := range 16 {
+			for i := range 16 {
+				of := session.Source{Node: session.Node(1 + i%3), Connection: uint64(i), Principal: 1}
+				b.Submit(writeOf(t, of, uint64(number+1), 1_000_000, 1), func(_ session.Result, err error) {
+					if errors.Is(err, session.ErrLimit) {
+						refused++
+					}
+				})
+			}
+		}
+		if refused == 0 {
+			t.Fatal("16 connections have filled nothing")
+		}
+		write := writeOf(t, session.Source{Node: 2, Connection: 99, Principal: 2}, 1, 100, 1)
+		b.Submit(write, func(_ session.Result, err error) {
+			if errors.Is(err, session.ErrLimit) {
+				t.Errorf("the other principal's write: %v", err)
+			}
+		})
+		large := writeOf(t, session.Source{Node: 2, Connection: 98, Principal: 3}, 1, 1_000_000, 1)
+		b.Submit(large, func(_ session.Result, err error) {
+			if errors.Is(err, session.ErrLimit) {
+				t.Errorf("a write of 1 MB of a third principal: %v", err)
+			}
+		})
+		for at := range 3 {
+			f := b.raft.entry(at)
+			if isOf(f, write) {
+				f.apply()
+				return
+			}
+			f.apply()
+		}
+		t.Error("the write is in none of the next three entries")
+	})
 }
 
 // W9: connections with writes queued get the same part of the log, in bytes, whatever their writes are like.

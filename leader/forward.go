@@ -150,7 +150,8 @@ func (t *Tracker) takeWrites(f *forwarding, all []session.ForwardedWrite) error 
 		}
 		id, number := w.Session, w.Number
 		command := session.TreeCommand{
-			Encoded: w.Command, Weight: int(w.Weight), Source: session.Source{Node: f.node, Connection: w.Connection},
+			Encoded: w.Command, Weight: int(w.Weight),
+			Source: session.Source{Node: f.node, Connection: w.Connection, Principal: w.Principal},
 		}
 		t.requests.log.Submit(command, func(_ session.Result, err error) {
 			f.settle(id, number, place, err, t.term)

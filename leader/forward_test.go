@@ -188,7 +188,7 @@ func TestAcknowledgementsGoToTheLog(t *testing.T) {
 // W7: a node has bounds of its own, by number and by bytes. What ends gives its place back.
 func TestW7AFloodOfANodeIsBounded(t *testing.T) {
 	forwards(t, func(w *forwardWorld) {
-		bytes, most := 0, leader.MaxForwardedBytes*3/4 // of one connection
+		bytes, most := 0, leader.MaxForwardedBytes*3/4*3/4 // of one connection
 		fits := 0
 		for n := uint64(1); bytes+leader.ForwardedBytes+len("1/1") <= most; n++ {
 			one := forwarded(session.ID(n), 1)
@@ -216,7 +216,7 @@ func TestW7AFloodOfANodeIsBounded(t *testing.T) {
 	})
 	forwards(t, func(w *forwardWorld) {
 		large := make([]byte, session.MaxCommandBytes)
-		fits := leader.MaxForwardedBytes * 3 / 4 / (len(large) + leader.ForwardedBytes)
+		fits := leader.MaxForwardedBytes * 3 / 4 * 3 / 4 / (len(large) + leader.ForwardedBytes)
 		for n := range fits + 1 {
 			w.node.says(session.ForwardMessage{Writes: []session.ForwardedWrite{
 				{Command: large, Weight: 1, Session: session.ID(n + 1), Number: 1},
@@ -226,6 +226,30 @@ func TestW7AFloodOfANodeIsBounded(t *testing.T) {
 			t.Errorf("%d large writes in the log, want %d", got, fits)
 		}
 		w.tells(fmt.Sprintf("%d/1 busy %v", fits+1, session.BusyRetryAfter))
+	})
+}
+
+// W7, W9: however many connections a principal has, it leaves room for another's write.
+func TestW9ManyConnectionsOfAPrincipalLeaveRoom(t *testing.T) {
+	forwards(t, func(w *forwardWorld) {
+		large := make([]byte, session.MaxForwardBytes)
+		for n := range uint64(16 * leader.MaxForwardedBytes / session.MaxForwardBytes) {
+			w.node.says(session.ForwardMessage{Writes: []session.ForwardedWrite{
+				{Command: large, Weight: 1, Session: session.ID(n + 1), Number: 1, Connection: n % 16, Principal: 1},
+			}})
+		}
+		if len(w.node.told()) == 0 {
+			t.Fatal("16 connections have filled nothing")
+		}
+		w.log.submitted()
+		other := session.ForwardedWrite{
+			Command: make([]byte, session.MaxForwardBytes), Weight: 1, Session: 1 << 40, Number: 1, Connection: 99, Principal: 2,
+		}
+		w.node.says(session.ForwardMessage{Writes: []session.ForwardedWrite{other}})
+		w.tells()
+		if got := len(w.log.submitted()); got != 1 {
+			t.Errorf("%d writes of the other principal are in the log, want 1", got)
+		}
 	})
 }
 

@@ -13,7 +13,8 @@ import (
 // of it, so that no node takes all places.
 const (
 	// maxForwardedBytes bounds the writes under way, by the bytes of their commands with forwardedBytes for each: they
-	// are at most 8,192. It is a [fair.Room]: a connection has at most three times what is free.
+	// are at most 8,192. It is a [fair.Nested]: a principal has at most three times what is free, and a connection three
+	// times what that leaves its principal.
 	maxForwardedBytes = 32 << 20
 	forwardedBytes    = 4 << 10
 	// maxAcknowledges bounds the acknowledgements under way. Further ones are dropped.
@@ -59,8 +60,8 @@ func (s *forwards) end(node session.Node, f *forwarding) {
 type forwarding struct {
 	node  session.Node
 	stats *counters
-	// room is for the writes under way in the log. The node's connections share it.
-	room *fair.Room[uint64]
+	// room is for the writes under way in the log. The principals of the node share it, and their connections.
+	room *fair.Nested[uint64, uint64]
 	// refused wakes the writer when refusals wait, drained the reader when some were taken.
 	refused, drained signal
 	once             sync.Once
@@ -80,20 +81,20 @@ type forwarding struct {
 
 func newForwarding(node session.Node, stats *counters) *forwarding {
 	return &forwarding{
-		node: node, stats: stats, room: fair.NewRoom[uint64](maxForwardedBytes), refused: newSignal(), drained: newSignal(),
-		done: make(chan struct{}), gaps: make(map[session.ID]uint64),
+		node: node, stats: stats, room: fair.NewNested[uint64, uint64](maxForwardedBytes), refused: newSignal(),
+		drained: newSignal(), done: make(chan struct{}), gaps: make(map[session.ID]uint64),
 	}
 }
 
 // forwardedPlace is what a write under way takes of the room.
 type forwardedPlace struct {
-	share *fair.Share[uint64]
-	bytes int
+	member *fair.Member[uint64, uint64]
+	bytes  int
 }
 
 func (p forwardedPlace) giveBack() {
-	p.share.Add(-p.bytes)
-	p.share.Close()
+	p.member.Give(p.bytes)
+	p.member.Close()
 }
 
 // stop ends the stream. The first reason counts.
@@ -127,9 +128,9 @@ func (f *forwarding) admit(w *session.ForwardedWrite) (p forwardedPlace, ok bool
 		return forwardedPlace{}, false
 	}
 	delete(f.gaps, w.Session)
-	p = forwardedPlace{f.room.Share(w.Connection), len(w.Command) + forwardedBytes}
-	if !p.share.Take(p.bytes) {
-		p.share.Close()
+	p = forwardedPlace{f.room.Member(w.Principal, w.Connection), len(w.Command) + forwardedBytes}
+	if !p.member.Take(p.bytes) {
+		p.member.Close()
 		f.refuse(session.WriteRefusal{
 			Session: w.Session, Number: w.Number, Why: session.WriteBusy, RetryAfter: session.BusyRetryAfter,
 		})

@@ -44,15 +44,20 @@ type ForwardedWrite struct {
 	Number  uint64
 	// Connection is the node's number of the connection that the write comes from, see [Source].
 	Connection uint64
+	// Principal is whose room the write takes, see [tree.ShareNumber].
+	Principal uint64
 	// Trace is the write's place in a trace, nil if it is in none.
 	Trace *Trace
 }
 
 // Source is where a write comes from: a connection of a node. Sources share the way to the log, whatever each has
-// waiting. The zero value is the leader's node itself.
+// waiting. The connections of a principal, at whatever nodes, share its part of the room. The zero value is the leader's
+// node itself.
 type Source struct {
 	Node       Node
 	Connection uint64
+	// Principal is that of the write's [ForwardedWrite].
+	Principal uint64
 }
 
 // EntryBytes is how many bytes of commands a log entry carries, unless it carries one larger command alone.

@@ -1,6 +1,10 @@
 package tree
 
-import "net/netip"
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+)
 
 // MaxShare is the length of what [ShareOf] returns in bytes, at most.
 const MaxShare = MaxPrincipal + 1
@@ -20,6 +24,13 @@ func ShareOf(principals []Principal) (share string) {
 		}
 	}
 	return share
+}
+
+// ShareNumber returns a number for what [ShareOf] returns, the same at all nodes: a write takes it to the leader in the
+// place of up to a kilobyte. It is part of a SHA-256, so that nobody can choose a name to share another's room.
+func ShareNumber(principals []Principal) uint64 {
+	sum := sha256.Sum256([]byte(ShareOf(principals)))
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 func networkOf(p Principal) Principal {

@@ -31,8 +31,8 @@ type Write struct {
 	Void          bool
 	Body          []byte
 	Weight        uint32
-	// Connection is the node's number of the connection.
-	Connection uint64
+	// Connection is the node's number of the connection, Principal whose room the write takes.
+	Connection, Principal uint64
 }
 
 // Addition adds watches to a connection.

@@ -40,8 +40,9 @@ type Connection struct {
 	// order is held while a request is put in its place: it keeps requests in the order of the calls. It comes before
 	// the lock of the lane.
 	order sync.Mutex
-	// principals are whom the node vouches for. guarded by order
+	// principals are whom the node vouches for, share whose room their writes take. guarded by order
 	principals []tree.Principal
+	share      uint64
 	// adopted are sessions of other connections, with their attachments. guarded by order
 	adopted map[session.ID]uint64
 	// upgrading are local sessions whose upgrade is under way. guarded by order
@@ -60,7 +61,7 @@ func (s *Service) Connect(sessions Sessions, principals []tree.Principal, notify
 	number := s.connections.Add(1)
 	c := &Connection{
 		service: s, sessions: sessions, number: number, runner: s.lanes[number%uint64(len(s.lanes))],
-		principals: principals,
+		principals: principals, share: tree.ShareNumber(principals),
 	}
 	//nolint:forbidigo // the connection ends by Close, and its calls come without a context
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -91,7 +92,7 @@ func (c *Connection) Close() {
 func (c *Connection) SetPrincipals(all []tree.Principal) {
 	c.order.Lock()
 	defer c.order.Unlock()
-	c.principals = all
+	c.principals, c.share = all, tree.ShareNumber(all)
 	c.runner.Do(func(*lane.Lane) { c.conn.SetPrincipals(all) })
 }
 
@@ -146,7 +147,7 @@ func (c *Connection) Write(w session.TreeWrite) error {
 		if !w.Write.Void {
 			w.Write.Principals = c.principals
 		}
-		one.Attachment = attachment
+		one.Attachment, one.Principal = attachment, c.share
 		var err error
 		if one.Body, err = form.AppendBody(nil, w.Write); err != nil {
 			return l.Refuse(c.conn, one, &session.FieldError{Field: "write", Limit: err.Error()})

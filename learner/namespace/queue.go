@@ -48,7 +48,7 @@ func encode(w writes.Write) []byte {
 func writeOf(w *lane.Write) writes.Write {
 	return writes.Write{
 		Session: w.Session, Attachment: w.Attachment, Number: w.Number, Acked: w.Acked, Void: w.Void, Body: w.Body,
-		Weight: w.Weight, Connection: w.Connection,
+		Weight: w.Weight, Connection: w.Connection, Principal: w.Principal,
 	}
 }
 

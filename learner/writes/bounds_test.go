@@ -45,7 +45,7 @@ func TestAdmission(t *testing.T) {
 
 // TestBytes: bodies count for the session and for the node until they are answered, replaced or ended (X1, W7).
 func TestBytes(t *testing.T) {
-	n := newNode(t, func(l *writes.Limits) { l.Bytes, l.NodeBytes = 300, 400 })
+	n := newNode(t, func(l *writes.Limits) { l.Bytes, l.NodeBytes = 300, 534 }) // 300 for a connection
 	write := func(id session.ID, number uint64, size int) string {
 		w := writes.Write{Session: id, Attachment: 1, Number: number, Weight: 1, Body: make([]byte, size)}
 		var limit *session.LimitError
@@ -63,10 +63,10 @@ func TestBytes(t *testing.T) {
 		t.Errorf("300 bytes: %q", got)
 	}
 	if got := write(2, 1, 101-writes.Overhead); got != "waiting_write_bytes" {
-		t.Errorf("401 bytes of the node: %q", got)
+		t.Errorf("401 bytes of a connection: %q", got)
 	}
 	other := writes.Write{Session: 3, Attachment: 1, Number: 1, Weight: 1, Connection: 1, Body: make([]byte, 10)}
-	if err := n.Accept(other, n.state, n.now); err != nil { // a connection has three quarters of the node's bytes
+	if err := n.Accept(other, n.state, n.now); err != nil { // a principal has three quarters of the node's bytes
 		t.Errorf("74 bytes of another connection: %v", err)
 	}
 	n.Gone(3, &session.ExpiredError{ID: 3})
@@ -82,6 +82,46 @@ func TestBytes(t *testing.T) {
 	if sessions, bytes := n.Waiting(); sessions != 0 || bytes != 0 {
 		t.Errorf("%d sessions and %d bytes are left", sessions, bytes)
 	}
+}
+
+// TestW9ManyConnectionsOfAPrincipalLeaveRoom: however many connections a principal has, it leaves room for another's
+// write, which is in the next message.
+func TestW9ManyConnectionsOfAPrincipalLeaveRoom(t *testing.T) {
+	n := newNode(t, nil)
+	refused, next := 0, session.ID(0)
+	write := func(connection, principal uint64, size int) (session.ID, error) {
+		next++
+		return next, n.Accept(writes.Write{
+			Session: next, Attachment: 1, Number: 1, Weight: 1, Connection: connection, Principal: principal,
+			Body: make([]byte, size),
+		}, n.state, n.now)
+	}
+	for i := range uint64(256) {
+		switch _, err := write(i%16, 1, 1_000_000); {
+		case errors.Is(err, session.ErrLimit):
+			refused++
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+	if refused == 0 {
+		t.Fatal("16 connections have filled nothing")
+	}
+	if _, err := write(98, 2, 1_000_000); err != nil {
+		t.Errorf("1 MB of another principal: %v", err)
+	}
+	small, err := write(99, 3, 100)
+	if err != nil {
+		t.Fatalf("100 bytes of a third principal: %v", err)
+	}
+	for range 2 {
+		for _, one := range n.Next(n.now) {
+			if one.Session == small && one.Principal == 3 {
+				return
+			}
+		}
+	}
+	t.Error("the small write is in none of the next two messages")
 }
 
 // TestQuiet: a session that has been quiet is acknowledged until the state shows it (X3), and then forgotten.

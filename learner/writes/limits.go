@@ -12,8 +12,8 @@ import (
 type Limits struct {
 	// Unanswered and Bytes bound those of one session. Bytes counts the bodies and [Overhead] for each write.
 	Unanswered, Bytes int
-	// NodeBytes bounds the bytes of all sessions. It is a [fair.Room]: the sessions of a connection have at most three times
-	// what is free.
+	// NodeBytes bounds the bytes of all sessions. It is a [fair.Nested]: the sessions of a principal have at most three times
+	// what is free, and those of one connection three times what that leaves the principal.
 	NodeBytes int
 	// Quiet is how long a session neither writes nor is answered before its node acknowledges its results (X3).
 	Quiet time.Duration
@@ -42,9 +42,9 @@ func (t *Table) take(q *queue, size int) error {
 		return over("unanswered_writes", fmt.Sprintf("%d of a session", l.Unanswered))
 	case q.bytes+size > l.Bytes:
 		return over("unanswered_write_bytes", fmt.Sprintf("%d of a session", l.Bytes))
-	case !q.share.Take(size):
-		return over("waiting_write_bytes", fmt.Sprintf("%d of a node; one connection may take three quarters of what "+
-			"others leave", l.NodeBytes))
+	case !q.member.Take(size):
+		return over("waiting_write_bytes", fmt.Sprintf("%d of a node; one client, the subject of a certificate or an "+
+			"address, may take three quarters of what others leave, and one connection three quarters of that", l.NodeBytes))
 	default:
 		q.bytes += size
 		return nil

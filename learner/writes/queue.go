@@ -21,9 +21,9 @@ type Write struct {
 	Body []byte
 	// Weight is how much work the write makes (U2); 1 or more.
 	Weight uint32
-	// Connection is the node's number of the connection that the write came through. The connections of a node share its
-	// room for writes, and the way to the leader.
-	Connection uint64
+	// Connection is the node's number of the connection that the write came through: connections share the way to the
+	// leader. Principal is whose room at the node the write takes, see [tree.ShareNumber].
+	Connection, Principal uint64
 }
 
 func (w *Write) size() int { return len(w.Body) + Overhead }
@@ -59,9 +59,10 @@ type queue struct {
 	began, lowest uint64
 	pending       []pending
 	bytes         int
-	// connection is that of the attachment's first write. share is its part of the node's room; nil before that write.
-	connection uint64
-	share      *fair.Share[uint64]
+	// connection and principal are those of the attachment's first write. member is what the connection holds of the
+	// node's room; nil before that write.
+	connection, principal uint64
+	member                *fair.Member[uint64, uint64]
 	// acked says that the client has all results up to it.
 	acked uint64
 	// out counts the first of pending, of which a copy was sent since the queue went back. At most room may be out.
@@ -82,7 +83,7 @@ type queue struct {
 // give gives back bytes of writes.
 func (q *queue) give(bytes int) {
 	q.bytes -= bytes
-	q.share.Add(-bytes)
+	q.member.Give(bytes)
 }
 
 // expected is the number that must come next (X8).

@@ -60,7 +60,8 @@ func (t *Table) forwarded(q *queue, p *pending) session.ForwardedWrite {
 	w := p.Write
 	w.Acked = min(q.acked, w.Number-1)
 	return session.ForwardedWrite{
-		Command: t.encode(w), Weight: w.Weight, Session: w.Session, Number: w.Number, Connection: q.connection,
+		Command: t.encode(w), Weight: w.Weight, Session: w.Session, Number: w.Number,
+		Connection: q.connection, Principal: q.principal,
 	}
 }
 

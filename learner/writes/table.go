@@ -31,8 +31,8 @@ type Table struct {
 	queues map[session.ID]*queue
 	// active are the queues with unanswered writes, in no order.
 	active []*queue
-	// room is for the bytes of writes. Connections share it.
-	room *fair.Room[uint64]
+	// room is for the bytes of writes. Principals share it, and their connections.
+	room *fair.Nested[uint64, uint64]
 	// ready are the queues that may send. Connections take turns (W9).
 	ready fair.Queue[uint64, *queue]
 	// timers has the queues that wait after a refusal, and those without unanswered writes until they are quiet.
@@ -46,7 +46,8 @@ type Table struct {
 // New returns a table without writes and without a stream.
 func New(limits Limits, encode Encode) *Table {
 	return &Table{
-		limits: limits, encode: encode, queues: map[session.ID]*queue{}, room: fair.NewRoom[uint64](limits.NodeBytes),
+		limits: limits, encode: encode, queues: map[session.ID]*queue{},
+		room: fair.NewNested[uint64, uint64](limits.NodeBytes),
 	}
 }
 
@@ -139,7 +140,7 @@ func (t *Table) serving(w *Write, view View) (*queue, error) {
 		q = t.open(w.Session, w.Attachment)
 	}
 	q.began, q.lowest = w.Number, w.Number
-	q.connection, q.share = w.Connection, t.room.Share(w.Connection)
+	q.connection, q.principal, q.member = w.Connection, w.Principal, t.room.Member(w.Principal, w.Connection)
 	return q, nil
 }
 
@@ -230,9 +231,9 @@ func (t *Table) end(q *queue, err error) (told []Outcome) {
 }
 
 func (t *Table) drop(q *queue) {
-	if q.share != nil {
+	if q.member != nil {
 		q.give(q.bytes)
-		q.share.Close()
+		q.member.Close()
 	}
 	if q.listed {
 		t.ready.Remove(&q.turn)

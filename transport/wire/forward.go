@@ -62,7 +62,7 @@ func ForwardProto(m session.ForwardMessage) *peerv1.ForwardRequest {
 	for i, w := range m.Writes {
 		p.Writes[i] = &peerv1.ForwardedWrite{
 			Command: w.Command, Weight: w.Weight, Session: uint64(w.Session), Number: w.Number, Trace: w.Trace.Bytes(),
-			Connection: w.Connection,
+			Connection: w.Connection, Principal: w.Principal,
 		}
 	}
 	return &peerv1.ForwardRequest{Message: &peerv1.ForwardRequest_Writes{Writes: p}}
@@ -108,7 +108,7 @@ func forwardedFrom(all []*peerv1.ForwardedWrite) ([]session.ForwardedWrite, erro
 		}
 		writes[i] = session.ForwardedWrite{
 			Command: p.GetCommand(), Weight: p.GetWeight(), Session: session.ID(p.GetSession()), Number: p.GetNumber(),
-			Connection: p.GetConnection(), Trace: session.TraceFrom(p.GetTrace()),
+			Connection: p.GetConnection(), Principal: p.GetPrincipal(), Trace: session.TraceFrom(p.GetTrace()),
 		}
 	}
 	if len(all) > 1 && bytes > session.MaxForwardBytes {

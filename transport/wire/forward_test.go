@@ -14,7 +14,7 @@ import (
 func forwarded() session.ForwardMessage {
 	return session.ForwardMessage{Writes: []session.ForwardedWrite{
 		{Command: []byte{1, 2}, Weight: 10_001, Session: 1 << 63, Number: 7},
-		{Command: []byte{3}, Weight: 1, Session: 8, Number: 1<<64 - 1, Connection: 1<<64 - 2},
+		{Command: []byte{3}, Weight: 1, Session: 8, Number: 1<<64 - 1, Connection: 1<<64 - 2, Principal: 1<<64 - 3},
 	}}
 }
 

@@ -2762,7 +2762,9 @@ type ForwardedWrite struct {
 	Trace []byte `protobuf:"bytes,5,opt,name=trace,proto3" json:"trace,omitempty"`
 	// The node's number of the connection that the write comes from. The leader takes the writes of all connections in
 	// turn (W9).
-	Connection    uint64 `protobuf:"varint,6,opt,name=connection,proto3" json:"connection,omitempty"`
+	Connection uint64 `protobuf:"varint,6,opt,name=connection,proto3" json:"connection,omitempty"`
+	// Whose room the write takes: the first 64 bits of the SHA-256 of the client's share of rooms (X3).
+	Principal     uint64 `protobuf:"fixed64,7,opt,name=principal,proto3" json:"principal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2835,6 +2837,13 @@ func (x *ForwardedWrite) GetTrace() []byte {
 func (x *ForwardedWrite) GetConnection() uint64 {
 	if x != nil {
 		return x.Connection
+	}
+	return 0
+}
+
+func (x *ForwardedWrite) GetPrincipal() uint64 {
+	if x != nil {
+		return x.Principal
 	}
 	return 0
 }
@@ -3211,7 +3220,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x0eForwardWelcome\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\"B\n" +
 	"\x06Writes\x128\n" +
-	"\x06writes\x18\x01 \x03(\v2 .holdfast.peer.v1.ForwardedWriteR\x06writes\"\xaa\x01\n" +
+	"\x06writes\x18\x01 \x03(\v2 .holdfast.peer.v1.ForwardedWriteR\x06writes\"\xc8\x01\n" +
 	"\x0eForwardedWrite\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\fR\acommand\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\rR\x06weight\x12\x18\n" +
@@ -3220,7 +3229,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x05trace\x18\x05 \x01(\fR\x05trace\x12\x1e\n" +
 	"\n" +
 	"connection\x18\x06 \x01(\x04R\n" +
-	"connection\"C\n" +
+	"connection\x12\x1c\n" +
+	"\tprincipal\x18\a \x01(\x06R\tprincipal\"C\n" +
 	"\x10Acknowledgements\x12\x1a\n" +
 	"\bsessions\x18\x01 \x03(\x06R\bsessions\x12\x13\n" +
 	"\x05up_to\x18\x02 \x03(\x04R\x04upTo\"K\n" +
