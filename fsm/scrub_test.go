@@ -3,6 +3,7 @@ package fsm
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"holdfast/session"
@@ -84,6 +85,34 @@ func TestScrub(t *testing.T) {
 				t.Errorf("%d bytes are counted, want %d as in a sound state", got, want)
 			}
 		})
+	}
+}
+
+// D1: a scrub finds damage of what follows from the contents of the tree, too: here an ephemeral whose owner does not live
+// (I12). The digest does not have that, so the scrub makes it differ.
+func TestScrubOfWhatFollowsFromTheTree(t *testing.T) {
+	r := newTree(t)
+	s := r.open(t, 1, 7)
+	if _, err := r.write(t, numbered(s, 1, ephemeral("/lock"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Scrub(nil); err != nil {
+		t.Fatalf("before: %v", err)
+	}
+	gone, d := storedSession{}, drops{sessions: &r.tables.sessions}
+	d.find(s.ID, &gone)
+	d.drop()
+	d.end()
+	r.tables.remove(gone.canonical(nil))
+	r.tables.bytes -= gone.cost()
+	r.show(r.index)
+	_, sound := r.Digest()
+	var damaged *DamageError
+	if err := r.Scrub(nil); !errors.As(err, &damaged) || !strings.Contains(err.Error(), `"/lock": is ephemeral and has owner`) {
+		t.Errorf("got %v, want the damage of /lock", err)
+	}
+	if _, now := r.Digest(); now == sound {
+		t.Error("the digest does not show the damage")
 	}
 }
 

@@ -167,11 +167,11 @@ func (t *Tree) mayHold(at At, path string, c tree.Create) *tree.RefusedError {
 	switch {
 	case c.Kind == tree.Ephemeral && at.Session == 0: // of a will (U3)
 		return &tree.RefusedError{Code: tree.Reserved, Path: path, Detail: "an ephemeral needs a session"}
-	case c.Kind == tree.Ephemeral && t.ephemerals[at.Session].count >= t.limits.Ephemerals:
+	case c.Kind == tree.Ephemeral && t.ephemeralsOf(at.Session).count >= t.limits.Ephemerals:
 		return &tree.RefusedError{
 			Code: tree.OverLimit, Path: path, Detail: fmt.Sprintf("max_ephemerals of a session is %d", t.limits.Ephemerals),
 		}
-	case c.Kind == tree.Ephemeral && t.ephemerals[at.Session].weight+tree.RemovalWeight(path) > tree.MaxOwnedWeight:
+	case c.Kind == tree.Ephemeral && t.ephemeralsOf(at.Session).weight+tree.RemovalWeight(path) > tree.MaxOwnedWeight:
 		return &tree.RefusedError{
 			Code: tree.OverLimit, Path: path, Detail: fmt.Sprintf("ephemerals of a session with paths this long are at "+
 				"most %d", tree.MaxOwnedWeight/tree.RemovalWeight(path)),

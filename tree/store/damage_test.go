@@ -39,8 +39,12 @@ func TestVerifyFindsDamage(t *testing.T) {
 			q.Used.Bytes++
 			r.quotas.Set("/a", q)
 		},
-		`bytes, and 7 are counted`:   func(r *Root) { r.bytes = 7 },
-		`there are 0 quotas, want 1`: func(r *Root) { r.quotas.Delete("/a") },
+		`owns 1 entries of weight 4, and 1 of weight 5 are counted`: func(r *Root) {
+			r.ephemerals.Set(7, ephemerals{count: 1, weight: 5})
+		},
+		`are counted for 2 sessions, want 1`: func(r *Root) { r.ephemerals.Set(8, ephemerals{count: 1, weight: 4}) },
+		`bytes, and 7 are counted`:           func(r *Root) { r.bytes = 7 },
+		`there are 0 quotas, want 1`:         func(r *Root) { r.quotas.Delete("/a") },
 	} {
 		at := At{Stamp: tree.StampAt(1, 1), L: time.Second, Session: 7, Principals: []tree.Principal{{Scheme: tree.Super}}}
 		built := New(nothing{}, tree.DefaultLimits(), at)

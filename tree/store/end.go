@@ -32,7 +32,7 @@ func (t *Tree) ExpireSession(at At, owner uint64, will *Will) (Ended, []tree.Cha
 
 // endSession removes what a session owns, but for the entries that linger, and carries out the will.
 func (t *Tree) endSession(at At, owner uint64, will *Will, lingers func(*entry) bool) (Ended, []tree.Change) {
-	keys := make([]string, 0, t.ephemerals[owner].count)
+	keys := make([]string, 0, t.ephemeralsOf(owner).count)
 	t.ownedBy(owner, func(key string) bool {
 		keys = append(keys, key)
 		return true

@@ -111,9 +111,6 @@ func (t *Tree) bereave(at At, path string, n uint32) {
 	})
 }
 
-// OwnedWeight returns the weight of the removal of all that a session owns (U2).
-func (t *Tree) OwnedWeight(owner uint64) int { return t.ephemerals[owner].weight }
-
 // ownedBy calls f for the keys of a session's entries, in their order, until f returns false.
 func (r *Root) ownedBy(owner uint64, f func(key string) bool) {
 	r.owned.Ascend(numbered(owner, ""), func(indexed string, _ struct{}) bool {

@@ -26,8 +26,6 @@ type Tree struct {
 	rootList *interned
 	// listed has the entries with a list of their own.
 	listed listed
-	// ephemerals are those of each session that owns some.
-	ephemerals map[uint64]ephemerals
 	// kept is how much memory all entries take, with their lists and their places in the indexes.
 	kept int64
 	// limits are those of the cluster.
@@ -55,6 +53,8 @@ type Root struct {
 	// owned has the owners' entries, dueSoon the entries that end by themselves, by numbered keys: the owner, or
 	// [entry.turn].
 	owned, dueSoon *btree.Map[string, struct{}]
+	// ephemerals are those of each session that owns some.
+	ephemerals *btree.Map[uint64, ephemerals]
 	// quotas are those in force by their paths, as of the last transaction.
 	quotas *btree.Map[string, Quota]
 	// bytes are how much memory all entries took at the last freeze.
@@ -91,21 +91,21 @@ const degree = 16
 func empty(digest Digest, limits tree.Limits) *Tree {
 	return &Tree{
 		Root: Root{
-			entries: btree.NewMap[string, *entry](degree),
-			owned:   new(btree.Map[string, struct{}]),
-			dueSoon: new(btree.Map[string, struct{}]),
-			quotas:  noQuotas(),
+			entries:    btree.NewMap[string, *entry](degree),
+			owned:      new(btree.Map[string, struct{}]),
+			dueSoon:    new(btree.Map[string, struct{}]),
+			ephemerals: new(btree.Map[uint64, ephemerals]),
+			quotas:     noQuotas(),
 		},
 		digest: digest, limits: limits, lists: lists{}, listed: listed{},
-		ephemerals: map[uint64]ephemerals{},
 	}
 }
 
 // Freeze returns the tree as it is now, at a cost that does not depend on its size (D8).
 func (t *Tree) Freeze() *Root {
 	return &Root{
-		entries: t.entries.Copy(), owned: t.owned.Copy(), dueSoon: t.dueSoon.Copy(), quotas: t.quotas.Copy(),
-		bytes: t.kept,
+		entries: t.entries.Copy(), owned: t.owned.Copy(), dueSoon: t.dueSoon.Copy(), ephemerals: t.ephemerals.Copy(),
+		quotas: t.quotas.Copy(), bytes: t.kept,
 	}
 }
 
@@ -164,7 +164,7 @@ func (t *Tree) count(key string, old, now *entry) {
 func (t *Tree) list(key string, e *entry) {
 	if e.owner != 0 {
 		t.owned.Set(numbered(e.owner, key), struct{}{})
-		t.ephemerals[e.owner] = t.ephemerals[e.owner].plus(1, tree.RemovalWeight(pathOf(key)))
+		t.ephemerals.Set(e.owner, t.ephemeralsOf(e.owner).plus(1, tree.RemovalWeight(pathOf(key))))
 	}
 	if e.ends() {
 		t.dueSoon.Set(numbered(e.turn(), key), struct{}{})
@@ -175,9 +175,10 @@ func (t *Tree) list(key string, e *entry) {
 func (t *Tree) unlist(key string, e *entry) {
 	if e.owner != 0 {
 		t.owned.Delete(numbered(e.owner, key))
-		left := t.ephemerals[e.owner].plus(-1, -tree.RemovalWeight(pathOf(key)))
-		if t.ephemerals[e.owner] = left; left.count == 0 {
-			delete(t.ephemerals, e.owner)
+		if left := t.ephemeralsOf(e.owner).plus(-1, -tree.RemovalWeight(pathOf(key))); left.count > 0 {
+			t.ephemerals.Set(e.owner, left)
+		} else {
+			t.ephemerals.Delete(e.owner)
 		}
 	}
 	if e.ends() {

@@ -62,8 +62,8 @@ func (s *siblings) end() error {
 const verifyRun = 5000
 
 // Verify computes anew what a tree keeps about its entries, and returns an error that names the first difference: the
-// numbers of children, owners and their indexes, what ends by itself (I12), what quotas have counted (I16), and how much
-// memory the entries take. It adds everything that the state's digest holds of the tree to digest, so that damaged
+// numbers of children, owners with their indexes and what their ephemerals weigh, what ends by itself (I12), what quotas
+// have counted (I16), and how much memory the entries take. It adds everything that the state's digest holds of the tree to digest, so that damaged
 // memory shows there.
 //
 // alive reports whether a session exists. Verify calls pace after every few thousand entries, and returns its error. It
@@ -143,6 +143,9 @@ func (v *verifier) indexes() error {
 	if has := r.owned.Len(); has != v.owned {
 		return fmt.Errorf("tree: the owners' index has %d entries, want %d", has, v.owned)
 	}
+	if err := v.weights(); err != nil {
+		return err
+	}
 	if has := r.dueSoon.Len(); has != v.ending {
 		return fmt.Errorf("tree: the index of what ends has %d entries, want %d", has, v.ending)
 	}
@@ -163,5 +166,37 @@ func (v *verifier) indexes() error {
 		}
 		return err == nil
 	})
+	return err
+}
+
+// weights checks what the ephemerals of each session are counted for (U2): the index of owners has those of one session
+// next to each other.
+func (v *verifier) weights() (err error) {
+	r := v.root
+	var owner uint64
+	var of ephemerals
+	owners := 0
+	check := func() bool {
+		if has := r.ephemeralsOf(owner); err == nil && of.count > 0 && has != of {
+			err = fmt.Errorf("tree: session %#x owns %d entries of weight %d, and %d of weight %d are counted",
+				owner, of.count, of.weight, has.count, has.weight)
+		}
+		return err == nil
+	}
+	r.owned.Scan(func(indexed string, _ struct{}) bool {
+		n, key := numberedParts(indexed)
+		if n != owner {
+			if !check() {
+				return false
+			}
+			owner, of = n, ephemerals{}
+			owners++
+		}
+		of = of.plus(1, tree.RemovalWeight(pathOf(key)))
+		return true
+	})
+	if check() && r.ephemerals.Len() != owners {
+		err = fmt.Errorf("tree: ephemerals are counted for %d sessions, want %d", r.ephemerals.Len(), owners)
+	}
 	return err
 }

@@ -1,14 +1,11 @@
 package store
 
-import "holdfast/tree"
+// OwnedWeight returns the weight of the removal of all that a session owns (U2).
+func (r *Root) OwnedWeight(owner uint64) int { return r.ephemeralsOf(owner).weight }
 
-// OwnedWeight returns the weight of the removal of all that a session owns (U2). It looks at each entry.
-func (r *Root) OwnedWeight(owner uint64) (weight int) {
-	r.ownedBy(owner, func(key string) bool {
-		weight += tree.RemovalWeight(pathOf(key))
-		return true
-	})
-	return weight
+func (r *Root) ephemeralsOf(owner uint64) ephemerals {
+	e, _ := r.ephemerals.Get(owner)
+	return e
 }
 
 // ephemerals are those of a session: their number, and the weight of their removal.

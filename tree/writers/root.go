@@ -5,6 +5,8 @@ import "github.com/tidwall/btree"
 // Root is the writers of all sessions at one moment. A frozen Root never changes and is safe for concurrent use.
 type Root struct {
 	writers *btree.Map[uint64, writer]
+	// shares are those of principals whose sessions have written.
+	shares *btree.Map[string, share]
 	// results and wills are the weights of all of them, in bytes.
 	results, wills uint64
 }

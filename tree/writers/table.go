@@ -45,8 +45,6 @@ func (v Verdict) String() string {
 // calls [Table.End] with each session's end.
 type Table struct {
 	Root
-	// shares are those of principals whose sessions have written.
-	shares  map[string]*share
 	digest  Digest
 	limits  Limits
 	scratch []byte
@@ -55,12 +53,13 @@ type Table struct {
 // New returns a table without writers.
 func New(digest Digest, limits Limits) *Table {
 	return &Table{
-		Root: Root{writers: new(btree.Map[uint64, writer])}, shares: make(map[string]*share), digest: digest, limits: limits,
+		Root:   Root{writers: new(btree.Map[uint64, writer]), shares: new(btree.Map[string, share])},
+		digest: digest, limits: limits,
 	}
 }
 
 // Freeze returns the writers as they are now, at a cost that does not depend on their number (D8).
-func (t *Table) Freeze() *Root { return &Root{t.writers.Copy(), t.results, t.wills} }
+func (t *Table) Freeze() *Root { return &Root{t.writers.Copy(), t.shares.Copy(), t.results, t.wills} }
 
 // Take decides on a write that a session sends under a number, and returns its kept result with [Repeat]. The result
 // must not be modified. After [Apply] the next call for the session must be [Table.SetWill], [Table.ClearWill] or
@@ -91,13 +90,13 @@ func (t *Table) Take(session, number, acked uint64) (Verdict, []byte) {
 // Otherwise a session whose results are all acknowledged could keep one of any size, and all sessions together as much
 // as they like. The state asks after [Apply]: a write that does not fit keeps its number free, as with [Window].
 func (t *Table) Fits(principal string, most int) bool {
-	return !t.above(t.shares[principal]) || uint64(most) <= t.limits.Large
+	return !t.above(principal) || uint64(most) <= t.limits.Large
 }
 
 // full reports whether a session's results leave no room for another one (X3).
 func (t *Table) full(w *writer) bool {
 	results, bytes := w.held()
-	return results >= t.limits.Results || bytes >= t.limits.Bytes || bytes > t.limits.Spare && t.above(w.share)
+	return results >= t.limits.Results || bytes >= t.limits.Bytes || bytes > t.limits.Spare && t.above(w.principal())
 }
 
 // Keep notes that a write took its number, and keeps its result until it is acknowledged (X2, X3). What the session holds
@@ -235,41 +234,41 @@ func (t *Table) drop(session uint64, w writer, next *writer) {
 
 // The methods below keep the digest and the sums up to date.
 
-func (t *Table) addResult(session uint64, s *share, number uint64, result []byte) {
-	t.results += weigh(result)
-	s.results += weigh(result)
+func (t *Table) addResult(session uint64, principal *string, number uint64, result []byte) {
+	t.count(principal, weigh(result), 0)
 	t.scratch = canonicalResult(t.scratch[:0], session, number, result)
 	t.digest.Add(t.scratch)
 }
 
 // removeResults takes away the results of w up to a number.
 func (t *Table) removeResults(session uint64, w *writer, upTo uint64) {
+	gone := uint64(0)
 	for number := w.low(); number < upTo; {
 		number++
 		result, _ := w.result(number)
-		t.results -= weigh(result)
-		w.share.results -= weigh(result)
+		gone += weigh(result)
 		t.scratch = canonicalResult(t.scratch[:0], session, number, result)
 		t.digest.Remove(t.scratch)
 	}
+	if gone > 0 {
+		t.count(w.share, -gone, 0)
+	}
 }
 
-func (t *Table) addWill(session uint64, s *share, will *Will) {
+func (t *Table) addWill(session uint64, principal *string, will *Will) {
 	if will == nil {
 		return
 	}
-	t.wills += will.size()
-	s.wills += will.size()
+	t.count(principal, 0, will.size())
 	t.scratch = will.canonical(t.scratch[:0], session)
 	t.digest.Add(t.scratch)
 }
 
-func (t *Table) removeWill(session uint64, s *share, will *Will) {
+func (t *Table) removeWill(session uint64, principal *string, will *Will) {
 	if will == nil {
 		return
 	}
-	t.wills -= will.size()
-	s.wills -= will.size()
+	t.count(principal, 0, -will.size())
 	t.scratch = will.canonical(t.scratch[:0], session)
 	t.digest.Remove(t.scratch)
 }

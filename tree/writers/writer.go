@@ -27,12 +27,11 @@ type Will struct {
 	OnClose bool
 }
 
-// writer is a writer with what it holds. Frozen copies share holding, so it never changes. Of share they read the
-// principal alone.
+// writer is a writer with what it holds. Frozen copies share holding, so it never changes.
 type writer struct {
 	Writer
 	holding *holding // nil if there is neither a result nor a will
-	share   *share   // nil before the first write
+	share   *string  // the principal whose share it takes; nil before the first write
 }
 
 // principal returns whose share the writer takes.
@@ -40,7 +39,7 @@ func (w *writer) principal() string {
 	if w.share == nil {
 		return ""
 	}
-	return w.share.principal
+	return *w.share
 }
 
 // size returns what a will counts for, 0 for nil.
@@ -72,6 +71,12 @@ func (w *writer) held() (results int, bytes uint64) {
 		return 0, 0
 	}
 	return len(w.holding.results), w.holding.bytes
+}
+
+// kept returns the number of the kept results.
+func (w *writer) kept() int {
+	results, _ := w.held()
+	return results
 }
 
 // will returns the will, nil if there is none.
