@@ -2,7 +2,9 @@ package fsm
 
 import (
 	"errors"
+	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -242,6 +244,83 @@ func TestO4CertificatesRefuseNoOpen(t *testing.T) {
 	}
 	if got := restored(t, r.snapshot(t)); got.tables.digest() != r.tables.digest() || got.Usage() != u {
 		t.Errorf("restored it has %+v, want %+v", got.Usage(), u)
+	}
+}
+
+// fills opens sessions with labels in entries as large as a leader makes them, until there are enough or there is no room
+// for another one. It calls after with each entry.
+func (r *replica) fills(t *testing.T, enough int, labels session.Labels, after func()) (all []session.Session) {
+	t.Helper()
+	one := openNumber(0)
+	one.Labels = labels
+	encoded, err := encodeCommand(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := min(session.EntryBytes/len(encoded), DefaultEntryCommands)
+	for len(all) < enough {
+		opens := make([]session.Command, many)
+		for i := range opens {
+			c := openNumber(int(r.next)<<16 | i)
+			c.Labels = labels
+			opens[i] = c
+		}
+		results := r.apply(t, 1, opens...)
+		after()
+		for _, got := range results {
+			if got.Err != nil {
+				wantFull(t, got.Err, "max_state_bytes")
+				return all
+			}
+			all = append(all, got.Session)
+		}
+	}
+	return all
+}
+
+// O4: a burst of ends takes the certificates above their share, into the room that the sessions leave: both together stay
+// within both rooms, also while new sessions take that room. Later entries drop the rest.
+func TestO4ABurstOfEndsStaysWithinBothRooms(t *testing.T) {
+	r := bounded(t, session.MaxCapacitySessions, session.MinCapacityBytes)
+	share := r.Usage().Capacity.CertificateBytes()
+	within := func() {
+		t.Helper()
+		if u := r.Usage(); u.Bytes+u.CertificateBytes > session.MinCapacityBytes+share {
+			t.Fatalf("sessions take %d bytes and certificates %d: more than %d and %d together", u.Bytes, u.CertificateBytes,
+				session.MinCapacityBytes, share)
+		}
+	}
+	ends := func(all []session.Session) {
+		for entry := range slices.Chunk(all, 4*session.MaxCloseBatch) { // E3: an entry ends no more than some 4,700
+			var closes []session.Command
+			for some := range slices.Chunk(entry, session.MaxCloseBatch) {
+				closes = append(closes, closing(1, some...))
+			}
+			r.apply(t, 1, closes...)
+			within()
+		}
+		r.apply(t, 1, session.ForgetRequests{UpToIndex: r.next})
+	}
+	var heavy, light session.Labels // 32 labels, as large as they may be, and those that cost most for their size
+	for i := range session.MaxLabels {
+		key := string(rune('A' + i))
+		light = append(light, session.Label{Key: key})
+		heavy = append(heavy, session.Label{
+			Key: key + strings.Repeat("k", session.MaxLabelKey-1), Value: strings.Repeat("v", session.MaxLabelValue),
+		})
+	}
+	fit := int(share / session.CertificateBytes)
+	ends(r.fills(t, fit, nil, within)) // the oldest certificates are small: many of them make little room
+	ends(r.fills(t, math.MaxInt, heavy, within))
+	if got := r.Usage().CertificateBytes; got < 2*share {
+		t.Fatalf("certificates take %d bytes, of %d: no burst", got, share)
+	}
+	ends(r.fills(t, math.MaxInt, light, within))
+	for range certificateLimit / certificatesDropped {
+		r.do(t, session.ForgetRequests{})
+	}
+	if got := r.Usage().CertificateBytes; got > share {
+		t.Errorf("certificates take %d bytes some entries later, want at most %d", got, share)
 	}
 }
 

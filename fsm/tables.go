@@ -9,7 +9,12 @@ import (
 // The state keeps the newest certificates: at most certificateLimit, none for longer than certificateAge by the log
 // clock, and as many as [session.Capacity.CertificateBytes] has room for. A client whose certificate has been dropped
 // learns only that its session has ended. One entry of the log drops at most certificatesDropped, which is more than it
-// ends sessions (E3), so that applying it stays short: after a larger drop of the capacity the next entries drop the rest.
+// ends sessions (E3), so that applying it stays short: the next entries drop the rest.
+//
+// So certificates may take more than their room, after a drop of the capacity, and when sessions with many labels end
+// where certificates of others are dropped. Sessions and certificates together stay within both rooms: a certificate
+// takes no more than its session did, but for an operator's name and reason, and each entry makes room for
+// certificatesDropped of the smallest, 2 MiB, while new sessions take about as much with one entry at most.
 const (
 	certificateLimit    = 100_000
 	certificateAge      = 7 * 24 * time.Hour
