@@ -84,34 +84,90 @@ func TestAFreezeFillsNoTimeLine(t *testing.T) {
 	}
 }
 
-// What happened tells of the other nodes too: each falls silent, comes back and is drained by the word of the leader.
-func TestWhatHappenedToOthers(t *testing.T) {
-	s := clientport.NodeStatus{Node: 1, Leader: 2, Term: 1, Ready: true}
+// word is what a look finds: when, who leads, and which members the leader's word sets aside.
+type word struct {
+	at     int
+	leader session.Node
+	term   uint64
+	aside  session.Aside
+}
+
+// happened returns what a console on node 1 tells of words, and how often it tells its pages. Two looks go ahead of them,
+// long before.
+func happened(t *testing.T, words ...word) (whats []string, told int) {
+	t.Helper()
+	var s clientport.NodeStatus
 	c := &Console{news: newNews("p"), record: newRecord(), glance: func() clientport.NodeStatus { return s }}
-	for i, aside := range []session.Aside{
-		{},
-		{Unheard: []session.Node{3}},
-		{Unheard: []session.Node{3}},
-		{Draining: []session.Node{1, 2}},
-		{Draining: []session.Node{1}},
-		{},
-	} {
-		s.Aside = aside
-		c.look(time.Unix(int64(i), 0))
+	for _, w := range slices.Concat([]word{{at: -100, leader: 2, term: 1}, {at: -99, leader: 2, term: 1}}, words) {
+		s = clientport.NodeStatus{Node: 1, Leader: w.leader, Term: w.term, Ready: true, Aside: w.aside}
+		c.look(time.Unix(int64(w.at), 0))
 	}
-	var whats []string
 	for _, one := range slices.Backward(c.record.turned()) {
 		whats = append(whats, fmt.Sprint(one.What, one.Bad))
 	}
+	return whats[1:], len(c.news.after(0).events)
+}
+
+// What happened tells of the other nodes too: each falls silent, comes back, is drained and has a full disk by the word of
+// the leader.
+func TestWhatHappenedToOthers(t *testing.T) {
+	whats, told := happened(t,
+		word{1, 2, 1, session.Aside{Unheard: []session.Node{3}}},
+		word{2, 2, 1, session.Aside{Unheard: []session.Node{3}}},
+		word{3, 2, 1, session.Aside{Draining: []session.Node{1, 2}}},
+		word{4, 2, 1, session.Aside{Draining: []session.Node{1}}},
+		word{5, 2, 1, session.Aside{Full: []session.Node{1, 3}}},
+		word{6, 2, 1, session.Aside{}},
+	)
 	want := []string{
-		"The console of node 1 began: Node 2 leads term 1.false", "Node 3 is silent: the leader does not hear it.true",
-		"Node 3 is not silent any more.false", "Node 2 is being drained.false", "Node 2 is not being drained any more.false",
+		"Node 3 is silent: the leader does not hear it.true", "Node 3 is not silent any more.false",
+		"Node 2 is being drained.false", "Node 2 is not being drained any more.false",
+		"Node 3 has a full disk: clients are sent to other nodes.true", "Node 3 has room on its disk again.false",
 	}
+	slices.Sort(want[1:3]) // of one look
+	slices.Sort(whats[1:3])
 	if !slices.Equal(whats, want) {
 		t.Errorf("what happened is %q, want %q", whats, want)
 	}
-	if got := len(c.news.after(0).events); got != 4 {
-		t.Errorf("pages are told %d times, want 4", got)
+	if told != 5 {
+		t.Errorf("pages are told %d times, want 5", told)
+	}
+}
+
+// What the leader's word leaves out right after an election, and without a leader, has not ended. Nor has what a node
+// was when the word says more about it: that it is silent.
+func TestWhatHappenedToOthersOverAnElection(t *testing.T) {
+	silent, full := session.Aside{Unheard: []session.Node{3}}, session.Aside{Full: []session.Node{4}}
+	both := session.Aside{Unheard: []session.Node{3}, Full: []session.Node{4}}
+	whats, _ := happened(t,
+		word{1, 2, 1, both},
+		word{2, 0, 1, session.Aside{}}, // no leader
+		word{3, 5, 2, session.Aside{}}, // it has not heard anybody yet
+		word{4, 5, 2, silent},
+		word{5, 5, 2, session.Aside{Unheard: []session.Node{3, 4}}},
+		word{6, 5, 2, both},
+		word{14, 5, 2, both},
+		word{15, 5, 2, full},
+		word{16, 5, 2, session.Aside{Unheard: []session.Node{4}}},
+		word{17, 5, 2, full},
+		word{18, 5, 2, session.Aside{}},
+	)
+	var of []string
+	for _, what := range whats {
+		if strings.HasPrefix(what, "Node 3") || strings.HasPrefix(what, "Node 4") {
+			of = append(of, what)
+		}
+	}
+	want := []string{
+		"Node 3 is silent: the leader does not hear it.true",
+		"Node 4 has a full disk: clients are sent to other nodes.true",
+		"Node 4 is silent: the leader does not hear it.true",
+		"Node 4 is not silent any more.false", "Node 3 is not silent any more.false",
+		"Node 4 is silent: the leader does not hear it.true", "Node 4 is not silent any more.false",
+		"Node 4 has room on its disk again.false",
+	}
+	if !slices.Equal(of, want) {
+		t.Errorf("what happened is %q, want %q", of, want)
 	}
 }
 

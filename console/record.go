@@ -31,9 +31,11 @@ type record struct {
 	mu    sync.Mutex
 	ring  ring
 	turns []turn
-	// before is the last scrape, seen how the node was at the last look; both are those of Run.
+	// before is the last scrape, seen how the node was at the last look, others what was told of the other nodes; all are
+	// those of Run.
 	before gathered
 	seen   clientport.NodeStatus
+	others others
 	looked bool
 }
 
@@ -66,7 +68,7 @@ func (c *Console) look(now time.Time) {
 		c.record.note(turn{At: now, What: fmt.Sprintf("The console of node %d began: %s", s.Node, leads(s.Leader, s.Term))})
 		return
 	}
-	for _, t := range turnsBetween(was, s) {
+	for _, t := range append(turnsBetween(was, s), c.record.others.turns(now, s)...) {
 		t.At = now
 		c.record.note(t)
 	}
@@ -126,7 +128,6 @@ func turnsBetween(was, s clientport.NodeStatus) (turns []turn) {
 		}
 		turns = append(turns, turn{What: fmt.Sprintf("Node %d %s", s.Node, what)})
 	}
-	turns = append(turns, turnsOfOthers(was, s)...)
 	if (was.Frozen > 0) != (s.Frozen > 0) {
 		what := "The cluster is not frozen any more: sessions expire again."
 		if s.Frozen > 0 {
@@ -137,23 +138,49 @@ func turnsBetween(was, s clientport.NodeStatus) (turns []turn) {
 	return turns
 }
 
-// turnsOfOthers says what happened to the other nodes, by the word of the leader.
-func turnsOfOthers(was, s clientport.NodeStatus) (turns []turn) {
-	each := func(was, now []session.Node, did turn, undid string) {
-		for _, node := range now {
-			if node != s.Node && !slices.Contains(was, node) {
+// settled is how long one node must have led before others counts a thing as over that its word no longer has. Right
+// after an election the leader says nothing of members that have not answered yet, and without a leader nobody says
+// anything.
+const settled = 10 * time.Second
+
+// others is what was told of the other nodes, by the word of leaders. The zero value is ready.
+type others struct {
+	told   session.Aside
+	leader session.Node
+	term   uint64
+	// since is when the present leader was first seen in its term.
+	since time.Time
+}
+
+// turns says what happened to the other nodes since the look before.
+func (o *others) turns(now time.Time, s clientport.NodeStatus) (turns []turn) {
+	if s.Leader != o.leader || s.Term != o.term || o.since.IsZero() {
+		o.leader, o.term, o.since = s.Leader, s.Term, now
+	}
+	over := s.Leader != 0 && now.Sub(o.since) >= settled
+	// The leader's word has each node once: of one that is silent it says neither that it is drained nor that it is full.
+	var hidden []session.Node
+	each := func(told *[]session.Node, word []session.Node, did turn, undid string) {
+		for _, node := range word {
+			if node != s.Node && !slices.Contains(*told, node) {
+				*told = append(*told, node)
 				turns = append(turns, turn{What: fmt.Sprintf("Node %d %s", node, did.What), Bad: did.Bad})
 			}
 		}
-		for _, node := range was {
-			if node != s.Node && !slices.Contains(now, node) {
+		*told = slices.DeleteFunc(*told, func(node session.Node) bool {
+			ended := over && !slices.Contains(word, node) && !slices.Contains(hidden, node)
+			if ended {
 				turns = append(turns, turn{What: fmt.Sprintf("Node %d %s", node, undid)})
 			}
-		}
+			return ended
+		})
+		hidden = append(hidden, word...)
 	}
-	each(was.Aside.Unheard, s.Aside.Unheard, turn{What: "is silent: the leader does not hear it.", Bad: true},
+	each(&o.told.Unheard, s.Aside.Unheard, turn{What: "is silent: the leader does not hear it.", Bad: true},
 		"is not silent any more.")
-	each(was.Aside.Draining, s.Aside.Draining, turn{What: "is being drained."}, "is not being drained any more.")
+	each(&o.told.Draining, s.Aside.Draining, turn{What: "is being drained."}, "is not being drained any more.")
+	each(&o.told.Full, s.Aside.Full, turn{What: "has a full disk: clients are sent to other nodes.", Bad: true},
+		"has room on its disk again.")
 	return turns
 }
 
