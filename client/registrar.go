@@ -68,6 +68,9 @@ type Registrar struct {
 
 	mu      sync.Mutex
 	current *Session // guarded by mu
+
+	// guards end the contexts that Register got. Run waits for them.
+	guards sync.WaitGroup
 }
 
 // NewRegistrar returns a registrar that opens sessions with o. It starts nothing: call [Registrar.Run]. The error wraps
@@ -108,6 +111,7 @@ func (r *Registrar) Session() *Session {
 // opened, or a session ends otherwise than by expiry, and returns the reason, never nil. When ctx ends or Register
 // returns [ErrStop], Run closes the session, within at most 3 s. It must not be called twice.
 func (r *Registrar) Run(ctx context.Context) error {
+	defer r.guards.Wait() // each ends with its session, with ctx, or with its call of Register
 	e := Establishment{}
 	for misses := 0; ; {
 		s, err := r.open(ctx)
@@ -203,7 +207,7 @@ func (r *Registrar) close(ctx context.Context, s *Session) {
 // call calls the application. The context that it gets ends with ctx, with the session, and when the call has failed.
 func (r *Registrar) call(ctx context.Context, e Establishment) error {
 	registered, cancel := context.WithCancelCause(context.WithoutCancel(e.Session.Context()))
-	go func() {
+	r.guards.Go(func() {
 		select {
 		case <-e.Session.Done():
 			cancel(e.Session.Err())
@@ -211,7 +215,7 @@ func (r *Registrar) call(ctx context.Context, e Establishment) error {
 			cancel(context.Cause(ctx))
 		case <-registered.Done():
 		}
-	}()
+	})
 	//nolint:contextcheck // has the session's values, and ends with ctx too
 	err := r.opts.Register(registered, e)
 	if err != nil {

@@ -273,3 +273,80 @@ func TestContextOfARegistration(t *testing.T) {
 		}
 	})
 }
+
+// A registrar whose token is refused tells so at the start. Later it goes on: a token that is replaced too late must not
+// end a registration for good.
+func TestARegistrarSurvivesADenial(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, cl := newTrial(t, 1, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		registered := make(chan session.ID, 2)
+		run := func() error {
+			r, err := NewRegistrar(cl, RegistrarOptions{
+				Session: SessionOptions{Timeout: time.Minute},
+				Register: func(_ context.Context, e Establishment) error {
+					registered <- e.Session.ID()
+					return nil
+				},
+			})
+			if err != nil {
+				return err
+			}
+			return r.Run(ctx)
+		}
+		c.node(1).refuse("open", forbidden)
+		if err := run(); !errors.Is(err, session.ErrForbidden) {
+			t.Errorf("at the start: %v", err)
+		}
+		c.node(1).heal()
+		ended := make(chan error, 1)
+		go func() { ended <- run() }()
+		first := <-registered
+		c.node(1).refuse("open", forbidden)
+		c.expire(first)
+		time.Sleep(20 * time.Second)
+		c.node(1).heal()
+		select {
+		case second := <-registered:
+			if second == first {
+				t.Errorf("registered %v again", second)
+			}
+		case err := <-ended:
+			t.Fatalf("ended: %v", err)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// Run waits for all that it began: when it returns, the context of its last registration has ended.
+func TestARegistrarWaitsForWhatItBegan(t *testing.T) {
+	for range 200 {
+		bubble.Test(t, func(t *testing.T) {
+			_, cl := newTrial(t, 1, 1)
+			registered := make(chan context.Context, 1)
+			r, err := NewRegistrar(cl, RegistrarOptions{
+				Session: SessionOptions{Timeout: time.Minute},
+				Register: func(ctx context.Context, _ Establishment) error {
+					registered <- ctx
+					return nil
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- r.Run(t.Context()) }()
+			ctx := <-registered
+			go func() { _ = r.Session().Close(t.Context()) }()
+			<-ended
+			if ctx.Err() == nil {
+				t.Fatal("Run has returned, and the context of the registration lives")
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
