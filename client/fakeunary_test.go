@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -167,9 +168,11 @@ func (n *fakeNode) GetStatus(ctx context.Context,
 	_ *holdfastv1.GetStatusRequest,
 ) (*holdfastv1.GetStatusResponse, error) {
 	n.heard(ctx)
+	var state session.NodeState
+	n.c.set(func() { state = n.state })
 	return &holdfastv1.GetStatusResponse{
 		Id: uint32(n.number), Role: holdfastv1.Role_ROLE_FOLLOWER, Term: 5, Leader: 2,
-		AppliedIndex: 66,
+		AppliedIndex: cmp.Or(state.Index, 66), Cluster: state.Cluster,
 	}, n.scripted("status")
 }
 

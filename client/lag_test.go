@@ -36,6 +36,25 @@ func TestN4AnIndexThatNoNodeReachesEndsNoSession(t *testing.T) {
 	})
 }
 
+// The index that a status tells is one of its node's cluster: it is no index of another one that the client has met, and
+// takes none back.
+func TestN4StatusTellsTheIndexOfItsCluster(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newFakeCluster(t, 2)
+		cl := newTestClient(t, c, c.endpoints(1, 2))
+		for _, at := range []struct {
+			node           int
+			cluster, index uint64
+		}{{1, 7, 1000}, {2, 8, 5}, {1, 7, 1000}} {
+			n := c.node(at.node)
+			c.set(func() { n.state = session.NodeState{Cluster: at.cluster, Index: at.index} })
+			if _, err := cl.Status(t.Context(), n.address); err != nil || cl.SeenIndex() != at.index {
+				t.Errorf("Status of node %d: %v, seen %d, want %d", at.node, err, cl.SeenIndex(), at.index)
+			}
+		}
+	})
+}
+
 // Status may be asked of any address. An index told by an address that is no server of the client does not count as
 // seen.
 func TestN4StatusOfAnUnconfiguredAddressIsIgnored(t *testing.T) {

@@ -80,7 +80,7 @@ func (c *Client) Status(ctx context.Context, endpoint string) (Status, error) {
 		return Status{}, fmt.Errorf("ask %s for its status: %w", endpoint, err)
 	}
 	if slices.Contains(c.nodes.Servers(), endpoint) { // another endpoint may belong to another cluster
-		c.seen.note(told{index: answer.GetAppliedIndex()})
+		c.seen.note(told{cluster: answer.GetCluster(), index: answer.GetAppliedIndex()})
 	}
 	freezing, err := freezingFrom(answer.GetFreezing())
 	if err != nil {

@@ -257,14 +257,15 @@ func TestListSessions(t *testing.T) {
 
 func TestClusterHealthAndReflection(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		s, network, stop := clientPort(t, Config{}, &fakeService{})
+		service := &fakeService{state: func() session.NodeState { return session.NodeState{Cluster: 21} }}
+		s, network, stop := clientPort(t, Config{}, service)
 		defer stop()
 		conn := dialPipes(t, network)
 		cluster := holdfastv1.NewClusterServiceClient(conn)
 		st, err := cluster.GetStatus(t.Context(), &holdfastv1.GetStatusRequest{})
 		want := &holdfastv1.GetStatusResponse{
 			Id: 1, ClusterId: "c", Role: holdfastv1.Role_ROLE_LEADER, Term: 2, Leader: 3, LeaderAddress: "n3:7400",
-			CommitIndex: 4, AppliedIndex: 5,
+			CommitIndex: 4, AppliedIndex: 5, Cluster: 21,
 			SessionsGlobal: 6, SessionsLocal: 7, SessionsAttached: 8, Ready: true, NotReadyBecause: "x", Warning: "w",
 			StateDigest: "ab", Version: "v",
 			Mode:         holdfastv1.Mode_MODE_READ_ONLY,

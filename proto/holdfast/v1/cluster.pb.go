@@ -170,7 +170,9 @@ type GetStatusResponse struct {
 	Freezing *Freezing `protobuf:"bytes,51,opt,name=freezing,proto3" json:"freezing,omitempty"`
 	// What the node has applied since its process began. Two answers tell rates; a lower number says that the process is
 	// another one.
-	Turnover      *Turnover `protobuf:"bytes,52,opt,name=turnover,proto3" json:"turnover,omitempty"`
+	Turnover *Turnover `protobuf:"bytes,52,opt,name=turnover,proto3" json:"turnover,omitempty"`
+	// As in NodeState: which cluster applied_index is of.
+	Cluster       uint64 `protobuf:"fixed64,53,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -399,6 +401,13 @@ func (x *GetStatusResponse) GetTurnover() *Turnover {
 		return x.Turnover
 	}
 	return nil
+}
+
+func (x *GetStatusResponse) GetCluster() uint64 {
+	if x != nil {
+		return x.Cluster
+	}
+	return 0
 }
 
 // Changes that a node has applied since its process began, those included that it read from its own disk. Changes that
@@ -688,7 +697,7 @@ var File_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x19holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x17holdfast/v1/admin.proto\x1a\x1choldfast/v1/connection.proto\x1a\x17holdfast/v1/drain.proto\x1a\x19holdfast/v1/members.proto\x1a\x1aholdfast/v1/snapshot.proto\x1a\x17holdfast/v1/types.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\xed\a\n" +
+	"\x10GetStatusRequest\"\x87\b\n" +
 	"\x11GetStatusResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
 	"\n" +
@@ -721,7 +730,8 @@ const file_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\awatches\x18\x19 \x01(\x04R\awatches\x12.\n" +
 	"\x05drain\x182 \x01(\v2\x18.holdfast.v1.DrainStatusR\x05drain\x121\n" +
 	"\bfreezing\x183 \x01(\v2\x15.holdfast.v1.FreezingR\bfreezing\x121\n" +
-	"\bturnover\x184 \x01(\v2\x15.holdfast.v1.TurnoverR\bturnover\"\xa1\x01\n" +
+	"\bturnover\x184 \x01(\v2\x15.holdfast.v1.TurnoverR\bturnover\x12\x18\n" +
+	"\acluster\x185 \x01(\x06R\acluster\"\xa1\x01\n" +
 	"\bTurnover\x12\x14\n" +
 	"\x05opens\x18\x01 \x01(\x04R\x05opens\x12\x14\n" +
 	"\x05moves\x18\x02 \x01(\x04R\x05moves\x12\x16\n" +
