@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -43,8 +42,8 @@ type Audit struct {
 	counts map[string]*[Outcomes]atomic.Uint64
 	// nameless are the lines of callers without a verified name, denied those of callers with one whose roles do not
 	// allow the act. Each outcome has a limit of its own, so that refusals leave room for what was done.
-	nameless [Outcomes]lines
-	denied   lines
+	nameless [Outcomes]session.Lines
+	denied   session.Lines
 }
 
 // Bounds of lines that any caller can bring about: so many at once, and one more in each interval.
@@ -53,32 +52,13 @@ const (
 	lineInterval = time.Second
 )
 
-// lines are the lines of one kind, at a limited rate.
-type lines struct {
-	limit *rate.Limiter
-	// omitted counts the lines that were not written, unreported those of them that no later line has told of.
-	omitted, unreported atomic.Uint64
-}
-
-func (l *lines) start() { l.limit = rate.NewLimiter(rate.Every(lineInterval), lineBurst) }
-
-// take reports whether a line may be written, and how many were not since the last one.
-func (l *lines) take() (omitted uint64, ok bool) {
-	if l.limit.Allow() {
-		return l.unreported.Swap(0), true
-	}
-	l.omitted.Add(1)
-	l.unreported.Add(1)
-	return 0, false
-}
-
 // NewAudit returns an audit of the acts of a table. Lines go to logger.
 func NewAudit(logger hclog.Logger, table auth.Table) *Audit {
 	a := &Audit{logger: logger, counts: make(map[string]*[Outcomes]atomic.Uint64)}
 	for o := range a.nameless {
-		a.nameless[o].start()
+		a.nameless[o].Burst, a.nameless[o].Every = lineBurst, lineInterval
 	}
-	a.denied.start()
+	a.denied.Burst, a.denied.Every = lineBurst, lineInterval
 	for _, act := range table.Acts() {
 		a.counts[act] = new([Outcomes]atomic.Uint64)
 	}
@@ -95,20 +75,20 @@ func (a *Audit) Count(act string, o Outcome) uint64 {
 
 // Omitted returns how many lines about acts with an outcome were not written because of their rate.
 func (a *Audit) Omitted(o Outcome) uint64 {
-	n := a.nameless[o].omitted.Load()
+	n := a.nameless[o].Omitted()
 	if o == Denied {
-		n += a.denied.omitted.Load()
+		n += a.denied.Omitted()
 	}
 	return n
 }
 
 // take reports whether the line of an act may be written, and how many of its kind were not since the last one.
-func (a *Audit) take(verified bool, o Outcome) (omitted uint64, ok bool) {
+func (a *Audit) take(verified bool, o Outcome) (omitted int, ok bool) {
 	switch {
 	case !verified:
-		return a.nameless[o].take()
+		return a.nameless[o].Take(time.Now())
 	case o == Denied:
-		return a.denied.take()
+		return a.denied.Take(time.Now())
 	default:
 		return 0, true
 	}
