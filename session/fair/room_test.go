@@ -1,10 +1,13 @@
 package fair_test
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"holdfast/session/fair"
+	"holdfast/test/bubble"
 )
 
 // The first owner gets three quarters of a room, the next one three quarters of the rest, and so on: nobody takes it
@@ -60,25 +63,71 @@ func TestWaitersAreTold(t *testing.T) {
 	}
 }
 
-// Shares are counted right, and a waiter is never left behind, whoever uses them at the same time.
+// turnstile wakes all who wait.
+type turnstile struct {
+	mu    sync.Mutex
+	cond  *sync.Cond
+	woken int // guarded by mu
+}
+
+func (w *turnstile) now() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.woken
+}
+
+func (w *turnstile) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.woken++
+	w.cond.Broadcast()
+}
+
+// waitSince returns once somebody was woken after now returned before.
+func (w *turnstile) waitSince(before int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.woken == before {
+		w.cond.Wait()
+	}
+}
+
+// Shares are counted right, and a waiter is never left behind, whoever uses them at the same time: the bubble ends with a
+// deadlock if one is.
 func TestSharesTogether(t *testing.T) {
-	r := fair.NewRoom[int](1000)
-	var wg sync.WaitGroup
-	for owner := range 4 {
-		for range 2 {
-			wg.Go(func() {
-				s := r.Share(owner)
-				defer s.Close()
-				for range 5000 {
-					if s.Take(7) {
-						s.Add(-7)
+	bubble.Test(t, func(t *testing.T) {
+		r := fair.NewRoom[int](1000)
+		w := &turnstile{}
+		w.cond = sync.NewCond(&w.mu)
+		var waited atomic.Int64
+		var wg sync.WaitGroup
+		for owner := range 4 {
+			for user := range 4 {
+				wg.Go(func() {
+					s := r.Share(owner)
+					defer s.Close()
+					for round := range 2000 {
+						// What is left when its turn comes differs, so that who waits is woken by what others give back, too.
+						want, bytes := 1+(round*(user+1))%700, 50+round%300
+						for before := w.now(); !s.Await(want); before = w.now() {
+							waited.Add(1)
+							w.waitSince(before)
+						}
+						s.Add(bytes)
+						runtime.Gosched()
+						if s.Add(-bytes) {
+							w.wake()
+						}
 					}
-				}
-			})
+				})
+			}
 		}
-	}
-	wg.Wait()
-	if r.Taken() != 0 {
-		t.Errorf("%d bytes are left", r.Taken())
-	}
+		wg.Wait()
+		if r.Taken() != 0 {
+			t.Errorf("%d bytes are left", r.Taken())
+		}
+		if waited.Load() == 0 {
+			t.Error("nobody has waited: the test proves nothing")
+		}
+	})
 }

@@ -50,7 +50,7 @@ func loads() []load {
 		{"creates", func(round int) tree.Transaction {
 			return each(1000, func(i int) tree.Op { return create(fmt.Sprintf("/services/%04d/%d-%d", i, round, i), 100) })
 		}},
-		{"creates that are undone", func(round int) tree.Transaction {
+		{undoneCreates, func(round int) tree.Transaction {
 			x := each(1000, func(i int) tree.Op { return create(fmt.Sprintf("/services/%04d/%d+%d", i, round, i), 100) })
 			x.Then = append(x.Then, tree.Check{Path: "/none", Version: tree.Any})
 			return x
@@ -97,13 +97,48 @@ func loads() []load {
 				return tree.Create{Path: path, Kind: tree.Persistent, Parents: true}
 			})
 		}},
+		{"quotas that are new", func(int) tree.Transaction { // of 45,500 entries
+			var x tree.Transaction
+			for _, name := range append([]string{"services"}, subtrees()...) {
+				of := "/zookeeper/quota/" + name
+				limits := of + "/" + tree.QuotaLimitsName
+				x.Then = append(x.Then, tree.Create{Path: limits, Kind: tree.Persistent, Parents: true},
+					tree.Delete{Path: limits, Version: tree.Any}, tree.Delete{Path: of, Version: tree.Any})
+			}
+			return x
+		}},
+		{"creates below quotas", func(round int) tree.Transaction {
+			x := each(10, func(i int) tree.Op {
+				return tree.Create{
+					Path: "/zookeeper/quota" + deep(2, 20*(i+1)) + "/" + tree.QuotaLimitsName, Kind: tree.Persistent, Parents: true,
+				}
+			})
+			for i := range 1000 {
+				x.Then = append(x.Then, create(fmt.Sprintf("%s/%d-%d", deep(2, 200), round, i), 100))
+			}
+			if round > 0 {
+				x.Then = x.Then[10:] // they are there
+			}
+			return x
+		}},
 		{"subtrees", func(round int) tree.Transaction {
 			return each(1, func(int) tree.Op { return tree.DeleteTree{Path: fmt.Sprintf("/subtree-%d", round)} })
 		}},
 	}
 }
 
-const weighRounds = 5
+const (
+	weighRounds   = 5
+	undoneCreates = "creates that are undone"
+)
+
+// subtrees are the names of the entries that "subtrees" deletes.
+func subtrees() (names []string) {
+	for round := range weighRounds {
+		names = append(names, fmt.Sprintf("subtree-%d", round))
+	}
+	return names
+}
 
 // weighed returns a tree with more than one access list.
 func weighed(t *testing.T) (*store.Tree, store.At) {
@@ -128,6 +163,12 @@ func weighed(t *testing.T) (*store.Tree, store.At) {
 			}
 			return parents(fmt.Sprintf("/subtree-%d/child-%d", round, i))
 		}))
+		do(each(tree.MaxDeleteTree, func(i int) tree.Op {
+			if i == 0 {
+				return parents(fmt.Sprintf("/willed-%d", round))
+			}
+			return parents(fmt.Sprintf("/willed-%d/child-%d", round, i))
+		}))
 	}
 	return built, at
 }
@@ -142,7 +183,7 @@ func threadTime(t *testing.T) time.Duration {
 	return time.Duration(at.Nano())
 }
 
-// U2: the weight of a transaction follows what it costs, whatever its shape. Costs are the least processor time of some
+// U2: the weight of a transaction, and of an end with its will, follows what it costs, whatever its shape. Costs are the least processor time of some
 // rounds, and are compared with that of plain creates in the same run.
 func TestWeightsFollowCosts(t *testing.T) {
 	const most = 4
@@ -150,6 +191,18 @@ func TestWeightsFollowCosts(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	built, at := weighed(t)
 	var plain float64
+	judge := func(name string, least time.Duration, weight int) {
+		t.Helper()
+		cost := float64(least.Nanoseconds()) / float64(weight)
+		if plain == 0 {
+			plain = cost
+		}
+		t.Logf("%s: weight %d, %.0f ns for each, %.2f times that of creates", name, weight, cost, cost/plain)
+		if cost > most*plain {
+			t.Errorf("%s: weight %d costs %.0f ns each, %.1f times what creates cost: want at most %d times", name, weight,
+				cost, cost/plain, most)
+		}
+	}
 	for _, l := range loads() {
 		least := time.Duration(0)
 		weight := 0
@@ -159,35 +212,67 @@ func TestWeightsFollowCosts(t *testing.T) {
 			built.Freeze()
 			at.Stamp++
 			began := threadTime(t)
-			built.Do(at, x)
+			o, _ := built.Do(at, x)
 			if took := threadTime(t) - began; least == 0 || took < least {
 				least = took
 			}
+			if undone := l.name == undoneCreates; undone != (o.Refused != nil) {
+				t.Fatalf("%s: %v", l.name, o.Refused)
+			}
 		}
-		cost := float64(least.Nanoseconds()) / float64(weight)
-		if plain == 0 {
-			plain = cost
-		}
-		t.Logf("%s: weight %d, %.0f ns for each, %.2f times that of creates", l.name, weight, cost, cost/plain)
-		if cost > most*plain {
-			t.Errorf("%s: weight %d costs %.0f ns each, %.1f times what creates cost: want at most %d times", l.name, weight,
-				cost, cost/plain, most)
-		}
+		judge(l.name, least, weight)
 	}
-	owned := each(1000, func(i int) tree.Op {
-		return tree.Create{Path: fmt.Sprintf("/services/%04d/owned-%d", i, i), Kind: tree.Ephemeral}
-	})
 	at.Session = 7
-	built.Do(at, owned)
-	built.Freeze()
-	began := threadTime(t)
-	weight := built.OwnedWeight(7)
-	if ended, _ := built.ExpireSession(at, 7, nil); ended.Removed != 1000 {
-		t.Fatalf("%d ephemerals went", ended.Removed)
+	for _, e := range endings() {
+		least, weight := time.Duration(0), 0
+		for round := range weighRounds {
+			at.Stamp++
+			owned := each(e.owned, func(i int) tree.Op {
+				return tree.Create{Path: fmt.Sprintf("/services/%04d/owned-%d", i, i), Kind: tree.Ephemeral}
+			})
+			if o, _ := built.Do(at, owned); o.Refused != nil {
+				t.Fatal(o.Refused)
+			}
+			will := &store.Will{Transaction: e.will(round), Principals: at.Principals}
+			weight = 1 + built.OwnedWeight(7) + tree.Weight(will.Transaction)
+			built.Freeze()
+			at.Stamp++
+			began := threadTime(t)
+			ended, _ := built.ExpireSession(at, 7, will)
+			if took := threadTime(t) - began; least == 0 || took < least {
+				least = took
+			}
+			if ended.Removed != e.owned || ended.Will.Refused != nil {
+				t.Fatalf("%s: %d ephemerals went, and the will %v", e.name, ended.Removed, ended.Will.Refused)
+			}
+		}
+		judge(e.name, least, weight)
 	}
-	cost := float64((threadTime(t) - began).Nanoseconds()) / float64(weight)
-	t.Logf("the end of a session: weight %d, %.0f ns for each", weight, cost)
-	if cost > most*plain {
-		t.Errorf("an end costs %.0f ns for each of its weight %d, and creates %.0f", cost, weight, plain)
+}
+
+// ending is the end of a session with ephemerals and a will.
+type ending struct {
+	name  string
+	owned int
+	will  func(round int) tree.Transaction
+}
+
+// endings are ends that are dear: for what the session owns, and for what its will does.
+func endings() []ending {
+	return []ending{
+		{"an end with ephemerals", 1000, func(int) tree.Transaction { return tree.Transaction{} }},
+		{"an end with a will of sets", 1, func(round int) tree.Transaction {
+			return each(64, func(i int) tree.Op {
+				return tree.Set{Path: pathAt(7*i + round), Data: make([]byte, 900), Version: tree.Any}
+			})
+		}},
+		{"an end with a will of deep paths", 1, func(round int) tree.Transaction {
+			return each(64, func(i int) tree.Op {
+				return tree.Set{Path: deep(i%4, 250), Data: fmt.Append(nil, round), Version: tree.Any}
+			})
+		}},
+		{"an end with a will that deletes a subtree", 1, func(round int) tree.Transaction {
+			return each(1, func(int) tree.Op { return tree.DeleteTree{Path: fmt.Sprintf("/willed-%d", round)} })
+		}},
 	}
 }
