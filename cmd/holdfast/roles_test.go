@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"holdfast/auth"
 	"holdfast/node/config"
+	"holdfast/test/authfile"
 	"holdfast/test/certs"
 	"holdfast/transport/guard"
 	"holdfast/transport/secure"
@@ -18,7 +18,7 @@ import (
 func secured(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	files, text := map[string]string{}, "tokens:\n"
+	files := map[string]string{}
 	write := func(name, content string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -26,19 +26,12 @@ func secured(t *testing.T) map[string]string {
 		}
 		return path
 	}
-	for name, roles := range map[string]auth.Roles{
-		"client": auth.Client, "reader": auth.Reader, "operator": auth.Operator, "admin": auth.Admin,
-	} {
-		token := auth.NewToken()
-		line, err := auth.Line(name, token.Digest(), roles, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text += line + "\n"
+	tokens := authfile.Make(authfile.EachRole())
+	for name, token := range tokens {
 		files[name] = write(name, token.Secret())
 	}
 	files["stranger"] = write("stranger", auth.NewToken().Secret())
-	file := write("auth.yaml", text)
+	file := write("auth.yaml", authfile.Text(t, tokens, authfile.EachRole()))
 	n := startNodes(t, 1, func(cfg *config.Config) { cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, file })[0]
 	t.Setenv(endpointsVariable, n.address)
 	t.Setenv(authTokenVariable, "")

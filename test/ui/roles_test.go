@@ -19,6 +19,7 @@ import (
 	"holdfast/client"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/authfile"
 	"holdfast/test/timeout"
 	"holdfast/transport/guard"
 	"holdfast/tree"
@@ -28,19 +29,14 @@ import (
 // and address, and no page of another origin acts in the operator's name. No token is ever shown.
 func TestRoles(t *testing.T) {
 	dir := t.TempDir()
-	tokens := make(map[string]string)
-	lines := "tokens:\n"
-	for name, roles := range map[string]auth.Roles{
+	roles := map[string]auth.Roles{
 		"anna": auth.Reader, "otto": auth.Operator, "carl": auth.Client, "cleo": auth.Client | auth.Reader, "ada": auth.Admin,
-	} {
-		token := auth.NewToken()
-		line, err := auth.Line(name, token.Digest(), roles, time.Time{})
-		timeout.Check(t, err)
-		tokens[name] = token.Secret()
-		lines += line + "\n"
 	}
-	file := filepath.Join(dir, "auth.yaml")
-	timeout.Check(t, os.WriteFile(file, []byte(lines), 0o600))
+	file, made, tokens := filepath.Join(dir, "auth.yaml"), authfile.Make(roles), make(map[string]string)
+	authfile.Write(t, file, made, roles)
+	for name, token := range made {
+		tokens[name] = token.Secret()
+	}
 	c := begin(t, func(cfg *config.Config) {
 		cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, file
 		cfg.Auth.AuditFile = filepath.Join(dir, fmt.Sprint(cfg.Node, ".log"))

@@ -13,6 +13,7 @@ import (
 	"holdfast/client"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/authfile"
 	"holdfast/test/certs"
 	"holdfast/test/whole"
 	"holdfast/transport/guard"
@@ -30,12 +31,9 @@ func TestRolesOfCertificates(t *testing.T) {
 		files[node] = ca.Node(id, node, "n1", "n2", "n3")
 	}
 	token := auth.NewToken()
-	line, err := auth.Line("bot", token.Digest(), auth.Reader, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bots := authfile.Text(t, map[string]auth.Token{"bot": token}, map[string]auth.Roles{"bot": auth.Reader})
 	file := filepath.Join(t.TempDir(), "auth.yaml")
-	text := "tokens:\n" + line + "\ncertificates:\n- {name: 'uri:holdfast://" + id + "/client/ann', roles: [client]}\n" +
+	text := bots + "certificates:\n- {name: 'uri:holdfast://" + id + "/client/ann', roles: [client]}\n" +
 		"- {name: 'cn:bob', roles: [operator]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -93,21 +91,9 @@ func TestRolesOfCertificates(t *testing.T) {
 // Each role does with the SDK what docs/operations.md says: readers and operators read the tree and watch it, without a
 // session. What a role may not do is refused at once, with the role that it needs.
 func TestRolesWithTheSDK(t *testing.T) {
-	tokens, file := map[string]auth.Token{}, filepath.Join(t.TempDir(), "auth.yaml")
-	text := "tokens:\n"
-	for name, roles := range map[string]auth.Roles{
-		"client": auth.Client, "reader": auth.Reader, "operator": auth.Operator, "admin": auth.Admin,
-	} {
-		tokens[name] = auth.NewToken()
-		line, err := auth.Line(name, tokens[name].Digest(), roles, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text += line + "\n"
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := filepath.Join(t.TempDir(), "auth.yaml")
+	tokens := authfile.Make(authfile.EachRole())
+	authfile.Write(t, file, tokens, authfile.EachRole())
 	whole.RunSetup(t, whole.Setup{Change: func(cfg *config.Config) {
 		cfg.Auth = config.Auth{Mode: guard.Tokens, File: file}
 	}}, func(c *whole.Cluster) {

@@ -12,6 +12,7 @@ import (
 	"holdfast/client"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/authfile"
 	"holdfast/transport/guard"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestKillTheSessionsOfACaller(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth.yaml")
 	tokens := map[string]auth.Token{"web": auth.NewToken(), "webhook": auth.NewToken(), "ops": auth.NewToken()}
-	tokenFile(t, file, tokens, map[string]auth.Roles{"web": auth.Client, "webhook": auth.Client, "ops": auth.Operator})
+	authfile.Write(t, file, tokens, map[string]auth.Roles{"web": auth.Client, "webhook": auth.Client, "ops": auth.Operator})
 	RunSetup(t, Setup{Change: func(cfg *config.Config) {
 		cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, file
 		cfg.Sessions.Local = true

@@ -13,6 +13,7 @@ import (
 	"holdfast/client"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/authfile"
 	"holdfast/transport/guard"
 )
 
@@ -126,7 +127,7 @@ func TestKillsBesideOpens(t *testing.T) {
 		tokens: map[string]auth.Token{"web": auth.NewToken(), "db": auth.NewToken(), "ops": auth.NewToken()},
 		opened: make(map[session.ID]*client.Session), killed: make(map[session.ID]int),
 	}
-	tokenFile(t, file, e.tokens, map[string]auth.Roles{"web": auth.Client, "db": auth.Client, "ops": auth.Operator})
+	authfile.Write(t, file, e.tokens, map[string]auth.Roles{"web": auth.Client, "db": auth.Client, "ops": auth.Operator})
 	RunSetup(t, Setup{Change: func(cfg *config.Config) {
 		cfg.Auth.Mode, cfg.Auth.File = guard.Tokens, file
 		cfg.Sessions.Local = true

@@ -23,24 +23,9 @@ import (
 	"holdfast/client"
 	"holdfast/node/config"
 	"holdfast/session"
+	"holdfast/test/authfile"
 	"holdfast/transport/guard"
 )
-
-// tokenFile writes a file of tokens, by their names, with their roles.
-func tokenFile(t *testing.T, path string, tokens map[string]auth.Token, roles map[string]auth.Roles) {
-	t.Helper()
-	text := "tokens:\n"
-	for name, token := range tokens {
-		line, err := auth.Line(name, token.Digest(), roles[name], time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text += line + "\n"
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // output collects what nodes and clients write.
 type output struct {
@@ -84,7 +69,7 @@ func TestTokensOfTheSDK(t *testing.T) {
 	file, mine := filepath.Join(dir, "auth.yaml"), filepath.Join(dir, "token")
 	first, second, reader := auth.NewToken(), auth.NewToken(), auth.NewToken()
 	roles := map[string]auth.Roles{"first": auth.Client, "second": auth.Client, "reader": auth.Reader}
-	tokenFile(t, file, map[string]auth.Token{"first": first, "reader": reader}, roles)
+	authfile.Write(t, file, map[string]auth.Token{"first": first, "reader": reader}, roles)
 	hold := func(token auth.Token) {
 		if err := os.WriteFile(mine, []byte(token.Secret()+"\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -96,7 +81,7 @@ func TestTokensOfTheSDK(t *testing.T) {
 		cl := c.as("app", client.TokenFile(mine), io.Discard)
 		defer cl.Close()
 		s := c.Session(cl, 20*time.Second)
-		tokenFile(c.T, file, map[string]auth.Token{"second": second, "reader": reader}, roles)
+		authfile.Write(c.T, file, map[string]auth.Token{"second": second, "reader": reader}, roles)
 		hold(second)
 		time.Sleep(2 * time.Minute)
 		if err := s.Err(); err != nil {
@@ -126,7 +111,7 @@ func TestTokensOfTheSDK(t *testing.T) {
 		if _, err := stranger.Get(context.Background(), s.ID()); !errors.Is(err, session.ErrUnauthenticated) {
 			c.T.Errorf("a read with a token that is gone: got %v", err)
 		}
-		tokenFile(c.T, file, map[string]auth.Token{"reader": reader}, roles)
+		authfile.Write(c.T, file, map[string]auth.Token{"reader": reader}, roles)
 		since := time.Now()
 		select {
 		case <-s.Done():
@@ -144,7 +129,7 @@ func TestTokensOfTheSDK(t *testing.T) {
 func TestNoSecretGetsOut(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth.yaml")
 	tokens := map[string]auth.Token{"app": auth.NewToken(), "ops": auth.NewToken()}
-	tokenFile(t, file, tokens, map[string]auth.Roles{"app": auth.Client, "ops": auth.Admin})
+	authfile.Write(t, file, tokens, map[string]auth.Roles{"app": auth.Client, "ops": auth.Admin})
 	stolen := auth.NewToken()
 	const password = "planted-password-of-the-tree"
 	secrets := map[string]string{
@@ -179,7 +164,7 @@ func TestNoSecretGetsOut(t *testing.T) {
 		wrong.Credential[0]++
 		show(nil, cl.CloseToken(ctx, wrong))
 		show(s.Token(), nil)
-		tokenFile(t, file, map[string]auth.Token{"ops": tokens["ops"]}, map[string]auth.Roles{"ops": auth.Admin})
+		authfile.Write(t, file, map[string]auth.Token{"ops": tokens["ops"]}, map[string]auth.Roles{"ops": auth.Admin})
 		time.Sleep(time.Minute)
 		broken := "tokens: [" + tokens["app"].Secret() + ", {sha256: " + stolen.Secret()
 		if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc/metadata"
@@ -14,6 +13,7 @@ import (
 	"holdfast/auth"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
+	"holdfast/test/authfile"
 	"holdfast/test/bubble"
 	"holdfast/transport/guard"
 	"holdfast/transport/internal/porttest"
@@ -82,10 +82,7 @@ type roles struct {
 // withRoles returns the configuration of a port whose callers have these roles.
 func withRoles(t *testing.T, all map[string]auth.Roles) (Config, *roles) {
 	t.Helper()
-	r := &roles{t: t, tokens: map[string]auth.Token{}}
-	for name := range all {
-		r.tokens[name] = auth.NewToken()
-	}
+	r := &roles{t: t, tokens: authfile.Make(all)}
 	r.set(all)
 	return Config{Guard: guard.New(guard.Config{
 		Logger: hclog.NewNullLogger(), Mode: guard.Tokens, Book: func() *auth.Book { return r.book },
@@ -95,16 +92,8 @@ func withRoles(t *testing.T, all map[string]auth.Roles) (Config, *roles) {
 
 func (r *roles) set(all map[string]auth.Roles) {
 	r.t.Helper()
-	text := "tokens:\n"
-	for name, roles := range all {
-		line, err := auth.Line(name, r.tokens[name].Digest(), roles, time.Time{})
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		text += line + "\n"
-	}
 	var err error
-	if r.book, err = auth.Parse([]byte(text)); err != nil {
+	if r.book, err = auth.Parse([]byte(authfile.Text(r.t, r.tokens, all))); err != nil {
 		r.t.Fatal(err)
 	}
 }
