@@ -56,7 +56,7 @@ func (s *Server) Restored() {
 // end stops serving a session that has ended and tells its connection. why is the refusal of later touches.
 func (s *Server) end(ended endings, why error, certificate session.Certificate) {
 	c := s.table.end(certificate.ID, 0, why)
-	s.logExpiry(c, &certificate)
+	s.expiries.tell(c, &certificate)
 	if to := c.listener(); to != nil {
 		to.Gone(certificate)
 		ended[c] = append(ended[c], certificate.ID)

@@ -8,13 +8,19 @@ import (
 	"holdfast/session"
 )
 
-// logExpiry says that a session which this node served has expired: whose it was, and why. Of thousands that expire at
-// once it names some, and counts the others. c is the connection that served it last, nil for none.
-func (s *Server) logExpiry(c *connection, e *session.Certificate) {
+// expiryLog has the lines about sessions of this node that have expired: no certificate names their clients.
+type expiryLog struct {
+	logger hclog.Logger
+	lines  session.Lines
+}
+
+// tell says that a session which this node served has expired: whose it was, and why. Of thousands that expire at once it
+// names some, and counts the others. c is the connection that served it last, nil for none.
+func (l *expiryLog) tell(c *connection, e *session.Certificate) {
 	if e.Cause != session.CauseExpired {
 		return
 	}
-	leftOut, ok := s.expiries.Take(time.Now())
+	leftOut, ok := l.lines.Take(time.Now())
 	if !ok {
 		return
 	}
@@ -31,7 +37,7 @@ func (s *Server) logExpiry(c *connection, e *session.Certificate) {
 	case c.listener() != nil:
 		why = "its client was connected, and sent no touch in time"
 	}
-	s.cfg.Logger.Info("session expired", "session", e.ID, "client", client.Address, "name", hclog.Quote(client.Name),
+	l.logger.Info("session expired", "session", e.ID, "client", client.Address, "name", hclog.Quote(client.Name),
 		"verified", client.Verified, "timeout", e.Story.Timeout, "last_touch", e.LastTouchAge, "late", e.Story.Late,
 		"why", why, "left_out_before", leftOut)
 }

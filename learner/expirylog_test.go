@@ -101,3 +101,26 @@ func TestExpiriesAreLogged(t *testing.T) {
 		says("after many", fmt.Sprint("left_out_before=", many-1-session.LinesPerSecond))
 	})
 }
+
+// So does the node of a local session, of which it alone knows.
+func TestExpiriesOfLocalSessionsAreLogged(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var log sharedLog
+		w := stocked(t)
+		w.server.expiries.logger = hclog.New(&hclog.LoggerOptions{Output: &log})
+		conn := w.connect(&known{}).(*connection)
+		id := w.openLocal(conn, 1).Session.ID
+		time.Sleep(2 * timeout)
+		if lines := log.take(); strings.Count(lines, "session expired:") != 1 || !strings.Contains(lines, id.String()) ||
+			!strings.Contains(lines, "client=10.0.0.7:4000") || !strings.Contains(lines, `name="orders"`) {
+			t.Errorf("the log says:\n%s", lines)
+		}
+		closed := w.openLocal(conn, 2)
+		if err := conn.Close(t.Context(), closed.Token); err != nil {
+			t.Fatal(err)
+		}
+		if lines := log.take(); strings.Contains(lines, "session expired:") {
+			t.Errorf("of a close the log says:\n%s", lines)
+		}
+	})
+}

@@ -20,6 +20,7 @@ type localService struct {
 	ids      *idPool
 	registry *registry
 	reads    *reader
+	expiries *expiryLog
 }
 
 // accept checks that a local session may be opened here, and negotiates its timeout (L1).
@@ -147,6 +148,7 @@ func (s *localService) tellGone(all []localGone) {
 	ended := make(endings)
 	for _, gone := range all {
 		s.changed(session.Change{Kind: session.Ended, Session: gone.facts, Certificate: gone.certificate})
+		s.expiries.tell(gone.conn, &gone.certificate)
 		if to := gone.conn.listener(); to != nil {
 			to.Gone(gone.certificate)
 			ended[gone.conn] = append(ended[gone.conn], gone.certificate.ID)

@@ -118,8 +118,8 @@ type Server struct {
 	tree *namespace.Service
 	// takeOvers are the take-overs of sessions that are served here (M7).
 	takeOvers session.TakeOvers
-	// expiries bounds the lines about sessions that have expired.
-	expiries session.Lines
+	// expiries writes the lines about sessions that have expired.
+	expiries *expiryLog
 	// cluster is the identity of the cluster once the view has told it.
 	cluster atomic.Uint64
 }
@@ -129,7 +129,7 @@ func NewServer(cfg Config, view View) *Server {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	s := &Server{cfg: cfg, view: view, table: NewTouchTable(), ids: newIDPool()}
+	s := &Server{cfg: cfg, view: view, table: NewTouchTable(), ids: newIDPool(), expiries: &expiryLog{logger: cfg.Logger}}
 	s.clock = newClock(&cfg, time.Now(), s.table.dropPromises)
 	s.local = newLocal(cfg.Node, cfg.ExpiryInterval, s.clock.stalls.suspendedSince, s.ids)
 	s.local.usage.Capacity = cfg.Capacity
@@ -150,7 +150,7 @@ func NewServer(cfg Config, view View) *Server {
 	}
 	s.locals = &localService{
 		cfg: &s.cfg, view: view, clock: s.clock, standing: s.standing, table: s.table, local: s.local, ids: s.ids,
-		registry: s.registry, reads: s.reads,
+		registry: s.registry, reads: s.reads, expiries: s.expiries,
 	}
 	s.clients = newClients(&cfg, s.beats, s.standing)
 	s.tree = namespace.New(namespace.Config{

@@ -174,7 +174,8 @@ func TestSessionWhy(t *testing.T) {
 	}
 	_, stdout, _ = execute(t, "", "session", "why", endedID.String())
 	each(t, stdout, "it expired", "12.3s before", "through node 2", "silent for 11s", "given 2s more", "1.5s had counted",
-		"251ms after", "entry 99", "2 ephemeral", "will was carried out", "service=web", "timeout of 10s")
+		"251ms after", "entry 99", "2 ephemeral", "will was carried out", "service=web", "timeout of 10s",
+		"The log of node 2 has the address and the name of its client")
 	_, stdout, _ = execute(t, "", "session", "why", endedID.String(), "-o", "json")
 	var v whyView
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || v.Certificate == nil || v.Certificate.LateMS == nil ||

@@ -83,7 +83,20 @@ func Ended(c *session.Certificate) []string {
 		s.say("It was a local session: node %d alone knew it and decided.", c.Owner)
 	}
 	leftBehind(&s, c)
+	whose(&s, c)
 	return s
+}
+
+// whose says where to find the client's address and name, which no certificate has.
+func whose(s *sentences, c *session.Certificate) {
+	switch {
+	case c.Cause != session.CauseExpired:
+	case c.Story.Silent > 0:
+		s.say("The log of node %d has the address and the name of its client, at \"session expired\" with this id, if that "+
+			"process went on.", c.Owner)
+	default:
+		s.say("The log of node %d has the address and the name of its client, at \"session expired\" with this id.", c.Owner)
+	}
 }
 
 // Cause says why a session ended.
