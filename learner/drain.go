@@ -41,10 +41,13 @@ func (s *Server) Drain(to func() []string) *SendOff {
 	return &SendOff{server: s, to: to, parts: make(map[string]int), clients: s.clients.list}
 }
 
-// SendAway sends the present clients away, and refuses nothing: those that come later, or come back, are served.
+// SendAway sends the present clients away because the node's disk is full, and refuses nothing: those that come later, or
+// come back, are served.
 func (s *Server) SendAway(to func() []string) *SendOff {
 	present := s.clients.list()
-	return &SendOff{server: s, to: to, parts: make(map[string]int), clients: func() []*connection { return present }}
+	return &SendOff{
+		server: s, to: to, parts: make(map[string]int), clients: func() []*connection { return present }, diskFull: true,
+	}
 }
 
 // SendOff sends the clients of a node away. Not safe for concurrent use.
@@ -53,6 +56,8 @@ type SendOff struct {
 	to     func() []string
 	// clients returns the connections to send away.
 	clients func() []*connection
+	// diskFull says that the node stays.
+	diskFull bool
 	// parts are the sessions of the clients that were told each address first.
 	parts map[string]int
 }
@@ -70,7 +75,7 @@ func (o *SendOff) Tell(sessions int) (told int) {
 		}
 		n := c.globals()
 		if to := c.listener(); to != nil {
-			to.Draining(o.inTurn(n))
+			to.Draining(&session.DrainingError{Try: o.inTurn(n), DiskFull: o.diskFull})
 			told += n
 		}
 	}

@@ -32,10 +32,15 @@ type goes struct {
 	session.Events
 
 	away, stay int
+	full       bool
 }
 
-func (g *goes) Draining([]string) { g.away++ }
-func (g *goes) DrainingEnded()    { g.stay++ }
+func (g *goes) Draining(why *session.DrainingError) {
+	g.away++
+	g.full = why.DiskFull
+}
+
+func (g *goes) DrainingEnded() { g.stay++ }
 
 // A node with a full disk sends each client away once that it has then. It takes opens and resumes, and those that come
 // later or come back hear nothing. With room again it tells those that have not gone (O5).
@@ -62,6 +67,9 @@ func TestO5ClientsAreSentAwayOnce(t *testing.T) {
 		t.Error("the node refuses opens and resumes")
 	}
 	away.End()
+	if !stays.full || !gone.full {
+		t.Error("the clients are not told that the disk is full")
+	}
 	if stays.away != 1 || stays.stay != 1 || gone.away != 1 || gone.stay != 0 || late.away+late.stay > 0 {
 		t.Errorf("told are one that stays %+v, one that has gone %+v and one that came later %+v", stays, gone, late)
 	}

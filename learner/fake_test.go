@@ -318,10 +318,10 @@ type events struct {
 	stays, dismissed int
 }
 
-func (e *events) Draining(try []string) {
+func (e *events) Draining(why *session.DrainingError) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.drained = append(e.drained, try)
+	e.drained = append(e.drained, why.Try)
 }
 
 func (e *events) DrainingEnded() {

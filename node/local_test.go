@@ -45,11 +45,11 @@ func (l *listener) Moved(id session.ID, _, _ uint64) {
 
 func (l *listener) MovedLocally(id session.ID, attachment, by uint64) { l.Moved(id, attachment, by) }
 
-func (l *listener) Jeopardy(time.Time, []string) {}
-func (l *listener) JeopardyEnded()               {}
-func (l *listener) Draining([]string)            {}
-func (l *listener) DrainingEnded()               {}
-func (l *listener) Dismissed()                   {}
+func (l *listener) Jeopardy(time.Time, []string)    {}
+func (l *listener) JeopardyEnded()                  {}
+func (l *listener) Draining(*session.DrainingError) {}
+func (l *listener) DrainingEnded()                  {}
+func (l *listener) Dismissed()                      {}
 
 func localSessions(c *config.Config) { c.Sessions.Local = true }
 

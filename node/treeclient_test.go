@@ -31,7 +31,7 @@ func (noEvents) Moved(session.ID, uint64, uint64)        {}
 func (noEvents) MovedLocally(session.ID, uint64, uint64) {}
 func (noEvents) Jeopardy(time.Time, []string)            {}
 func (noEvents) JeopardyEnded()                          {}
-func (noEvents) Draining([]string)                       {}
+func (noEvents) Draining(*session.DrainingError)         {}
 func (noEvents) DrainingEnded()                          {}
 func (noEvents) Dismissed()                              {}
 

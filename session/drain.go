@@ -18,9 +18,17 @@ var (
 type DrainingError struct {
 	// Try are client addresses of nodes that can take the client, in the order in which to try them.
 	Try []string
+	// DiskFull says that the node stays, and sends its clients away because its disk is full (O5). It takes those that
+	// come all the same.
+	DiskFull bool
 }
 
-func (e *DrainingError) Error() string { return ErrDraining.Error() }
+func (e *DrainingError) Error() string {
+	if e.DiskFull {
+		return "the disk of the node is full, and others have room"
+	}
+	return ErrDraining.Error()
+}
 
 // Is makes e an [ErrDraining].
 func (e *DrainingError) Is(target error) bool { return target == ErrDraining }

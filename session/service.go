@@ -63,9 +63,8 @@ type Identified interface{ Client() Client }
 // DrainEvents is told what a node that is being drained wants of one connection (Q1). Its methods return at once and
 // are safe for concurrent use.
 type DrainEvents interface {
-	// Draining says that the node is about to be taken away, or its disk is full, and which client addresses to move to, in
-	// their order.
-	Draining(try []string)
+	// Draining says why the client is to move its sessions, and where to.
+	Draining(why *DrainingError)
 	// DrainingEnded takes Draining back.
 	DrainingEnded()
 	// Dismissed says that the node waits no longer: the connection is to end, with [ErrDraining].

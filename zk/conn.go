@@ -231,12 +231,12 @@ func (c *conn) JeopardyEnded() {
 
 // Draining ends the connection of a session: a client of ZooKeeper then connects to another server by itself. A node that
 // is drained takes the session no more (Q1); one with a full disk serves a client that comes back (O5).
-func (c *conn) Draining([]string) {
+func (c *conn) Draining(why *session.DrainingError) {
 	c.mu.Lock()
 	has := c.shown.id != 0
 	c.mu.Unlock()
 	if has {
-		c.endAfter(session.ErrDraining)
+		c.endAfter(why)
 	}
 }
 

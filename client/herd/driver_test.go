@@ -318,7 +318,7 @@ func (hc *herdConn) Jeopardy(time.Time, []string) {
 }
 
 // Draining implements session.Events. No node of a herd is drained.
-func (*herdConn) Draining([]string) {}
+func (*herdConn) Draining(*session.DrainingError) {}
 
 // DrainingEnded implements session.Events.
 func (*herdConn) DrainingEnded() {}

@@ -179,7 +179,7 @@ func (nothingHeard) Moved(session.ID, uint64, uint64)        {}
 func (nothingHeard) MovedLocally(session.ID, uint64, uint64) {}
 func (nothingHeard) Jeopardy(time.Time, []string)            {}
 func (nothingHeard) JeopardyEnded()                          {}
-func (nothingHeard) Draining([]string)                       {}
+func (nothingHeard) Draining(*session.DrainingError)         {}
 func (nothingHeard) DrainingEnded()                          {}
 func (nothingHeard) Dismissed()                              {}
 

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	holdfastv1 "holdfast/proto/holdfast/v1"
+	"holdfast/session"
 	"holdfast/transport/wire"
 )
 
@@ -17,8 +18,8 @@ type sendOff struct {
 }
 
 // Draining tells the client to move its sessions to other nodes. The node calls it; it does not block.
-func (o *sendOff) Draining(try []string) {
-	o.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Draining{Draining: wire.DrainingProto(try)}})
+func (o *sendOff) Draining(why *session.DrainingError) {
+	o.out.add(&holdfastv1.ServerMessage{Message: &holdfastv1.ServerMessage_Draining{Draining: wire.DrainingProto(why)}})
 }
 
 // DrainingEnded takes Draining back. The node calls it; it does not block.

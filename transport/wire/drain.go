@@ -25,8 +25,10 @@ func addDrain(d *holdfastv1.ErrorDetail, err error) {
 	}
 }
 
-// DrainingProto returns the notice that a node is being drained.
-func DrainingProto(try []string) *holdfastv1.Draining { return &holdfastv1.Draining{Try: tryFrom(try)} }
+// DrainingProto returns the notice that a client is to move its sessions.
+func DrainingProto(why *session.DrainingError) *holdfastv1.Draining {
+	return &holdfastv1.Draining{Try: tryFrom(why.Try), DiskFull: why.DiskFull}
+}
 
 // tryFrom returns the addresses that are heeded.
 func tryFrom(try []string) []string { return try[:min(len(try), maxTry)] }

@@ -11,10 +11,10 @@ import (
 	"holdfast/session"
 )
 
-// avoidFor is how long a client tries a node last that has said it is being drained.
+// avoidFor is how long a client tries a node last that has sent it away.
 const avoidFor = time.Minute
 
-// inDraining handles a node's news that it is about to be taken away (Q1). The client moves at once, in the order that
+// inDraining handles a node's news that it is about to be taken away (Q1), or has a full disk (O5). The client moves at once, in the order that
 // the node gives it. The node serves the sessions until another one does, so that no promise is lost. A client
 // with local sessions stays: they end elsewhere, and it has one connection.
 func (k *links) inDraining(c *Conn, m *holdfastv1.Draining) {
@@ -23,13 +23,14 @@ func (k *links) inDraining(c *Conn, m *holdfastv1.Draining) {
 	if c != k.cur || c.failing != nil && !c.dismissed() {
 		return
 	}
+	why := &session.DrainingError{DiskFull: m.GetDiskFull()}
 	if local, _ := k.locals(); local {
-		k.effects.log(hclog.Info, "node is being drained: staying for the sake of local sessions", "address", c.Address)
+		k.effects.log(hclog.Info, "staying with a node for the sake of local sessions", "address", c.Address, "error", why)
 		return
 	}
-	k.effects.log(hclog.Info, "looking for another node", "address", c.Address, "error", session.ErrDraining)
+	k.effects.log(hclog.Info, "looking for another node", "address", c.Address, "error", why)
 	k.endMove()
-	c.failing = session.ErrDraining
+	c.failing = why
 	r.Moving, r.Fresh, r.Rounds, r.At = true, false, 0, k.now
 	r.Plan(k.drainOrder(c, m.GetTry()))
 }

@@ -310,7 +310,9 @@ type Draining struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Client addresses of nodes that can take the sessions, in the order in which this client should try them: the node
 	// gives its clients different orders, so that each of the others gets its part.
-	Try           []string `protobuf:"bytes,1,rep,name=try,proto3" json:"try,omitempty"`
+	Try []string `protobuf:"bytes,1,rep,name=try,proto3" json:"try,omitempty"`
+	// The node is not about to be taken away: its disk is full, and others have room.
+	DiskFull      bool `protobuf:"varint,2,opt,name=disk_full,json=diskFull,proto3" json:"disk_full,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -350,6 +352,13 @@ func (x *Draining) GetTry() []string {
 		return x.Try
 	}
 	return nil
+}
+
+func (x *Draining) GetDiskFull() bool {
+	if x != nil {
+		return x.DiskFull
+	}
+	return false
 }
 
 // DrainingEnded says that the node is not to be taken away after all.
@@ -409,9 +418,10 @@ const file_holdfast_v1_drain_proto_rawDesc = "" +
 	"\bsessions\x18\x03 \x01(\x04R\bsessions\x12%\n" +
 	"\x0esessions_local\x18\x04 \x01(\x04R\rsessionsLocal\x12\x14\n" +
 	"\x05leads\x18\x05 \x01(\bR\x05leads\x12\x12\n" +
-	"\x04done\x18\x06 \x01(\bR\x04done\"\x1c\n" +
+	"\x04done\x18\x06 \x01(\bR\x04done\"9\n" +
 	"\bDraining\x12\x10\n" +
-	"\x03try\x18\x01 \x03(\tR\x03try\"\x0f\n" +
+	"\x03try\x18\x01 \x03(\tR\x03try\x12\x1b\n" +
+	"\tdisk_full\x18\x02 \x01(\bR\bdiskFull\"\x0f\n" +
 	"\rDrainingEndedB'Z%holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
