@@ -302,3 +302,28 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A file has bounds in bytes and in entries, and a name in bytes.
+func TestBoundsOfAFile(t *testing.T) {
+	certificates := func(n, name int) []byte {
+		b := []byte("certificates:\n")
+		for i := range n {
+			b = fmt.Appendf(b, "- {name: 'cn:%0*d', roles: [reader]}\n", name-len("cn:"), i)
+		}
+		return b
+	}
+	for _, text := range [][]byte{certificates(MaxEntries, 20), certificates(1, MaxName), make([]byte, 0)} {
+		if _, err := Parse(text); err != nil {
+			t.Errorf("%d bytes: %v", len(text), err)
+		}
+	}
+	for want, text := range map[string][]byte{
+		"larger than 4194304 bytes":              bytes.Repeat([]byte("#\n"), MaxFileBytes/2+1),
+		"more than 10000 tokens or certificates": certificates(MaxEntries+1, 20),
+		"name: must be 1 to 256":                 certificates(1, MaxName+1),
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes: %v, want %q", len(text), err, want)
+		}
+	}
+}

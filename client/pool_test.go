@@ -190,7 +190,8 @@ func TestPoolUpdatesServersAndCloses(t *testing.T) {
 		}
 		for _, n := range []int{0, -1, MaxConnections + 1} {
 			if _, err := NewPool(Config{Endpoints: c.endpoints(1, 1), Instance: 7}, n); !errors.Is(err,
-				session.ErrInvalid) || !strings.Contains(err.Error(), "instance") {
+				session.ErrInvalid) || !strings.Contains(err.Error(), "instance") ||
+				!strings.Contains(err.Error(), "connections must be 1 to 1000") {
 				t.Errorf("NewPool of %d: %v", n, err)
 			}
 		}

@@ -39,6 +39,7 @@ func TestBadInputIsRefusedByName(t *testing.T) {
 		{"sessions/0x1/kill", "why=%ff&sure=yes", "why: must be text in UTF-8"},
 		{"tree/set", "path=/a&version=0&data=%ff&sure=yes", "data: must be text in UTF-8"},
 		{"sessions/0x1/extend", "for=10", "for: must be a duration"},
+		{"tree/set", "path=/a&data=" + strings.Repeat("x", maxFormBytes), "must be readable and have at most 8388608 bytes"},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ui/"+tt.address, nil)
 		if tt.form != "" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/session"
+	"holdfast/tree"
 )
 
 func TestO1AssignsIDs(t *testing.T) {
@@ -422,5 +423,32 @@ func TestI6DigestCoversEverything(t *testing.T) {
 			t.Errorf("the digest is the same with %q and %q changed", name, other)
 		}
 		seen[d] = name
+	}
+}
+
+// D2 of the tree: an entry has 65,535 positions. A command that finds none, with the sessions that it may end, changes
+// nothing and may come again.
+func TestPositionsOfAnEntry(t *testing.T) {
+	r := newReplica()
+	s := r.open(t, opening(1))
+	all := make([]session.Command, 0, tree.MaxPosition+1)
+	for range tree.MaxPosition - 1 {
+		all = append(all, marked(0))
+	}
+	all = append(all, closing(1, s), opening(2), opening(3))
+	results := r.apply(t, 1, all...)
+	closed, last, over := results[len(all)-3], results[len(all)-2], results[len(all)-1]
+	if closed.Err != nil || len(closed.Closed) != 1 || closed.Closed[0] {
+		t.Errorf("a close with one position left: %+v, want a session that is left alone", closed)
+	}
+	if last.Err != nil {
+		t.Errorf("the last position: %v", last.Err)
+	}
+	var limit *session.LimitError
+	if !errors.As(over.Err, &limit) || limit.Name != "positions_per_entry" || limit.RetryAfter != session.BusyRetryAfter {
+		t.Errorf("a command without a position: %v, want the limit positions_per_entry", over.Err)
+	}
+	if again := r.apply(t, 1, closing(1, s), opening(3)); !again[0].Closed[0] || again[1].Err != nil {
+		t.Errorf("the next entry: %+v", again)
 	}
 }

@@ -220,3 +220,19 @@ func TestBackupsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// However slowly a copy is read, it does not live for longer than backupAge.
+func TestACopyGetsTooOld(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := &aging{io.Discard, time.Now()}
+		time.Sleep(backupAge)
+		if _, err := w.Write([]byte("part")); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(1)
+		_, err := w.Write([]byte("part"))
+		if limit, ok := errors.AsType[*session.LimitError](err); !ok || limit.Name != "snapshot_age" {
+			t.Errorf("%v, want the limit snapshot_age", err)
+		}
+	})
+}

@@ -279,3 +279,21 @@ func TestBoundOfWeight(t *testing.T) {
 		refusesField(t, x.CheckWeight(tree.MaxWeight), "transaction", fmt.Sprintf("has the weight %d: at most 50000", tree.Weight(x)))
 	}
 }
+
+// P1: whom a node vouches for travels in each write, and has bounds.
+func TestBoundsOfPrincipals(t *testing.T) {
+	one := func(scheme, id int) tree.Principal {
+		return tree.Principal{Scheme: strings.Repeat("s", scheme), ID: strings.Repeat("i", id)}
+	}
+	for _, all := range [][]tree.Principal{
+		slices.Repeat([]tree.Principal{one(1, 1)}, tree.MaxPrincipals), {one(tree.MaxScheme, tree.MaxPrincipal-tree.MaxScheme)},
+	} {
+		if err := tree.CheckPrincipals(all); err != nil {
+			t.Error(err)
+		}
+	}
+	many := slices.Repeat([]tree.Principal{one(1, 1)}, tree.MaxPrincipals+1)
+	refusesField(t, tree.CheckPrincipals(many), "principals", "are 17: at most 16")
+	refusesField(t, tree.CheckPrincipals([]tree.Principal{one(1, tree.MaxPrincipal)}), "principals", "at most 1024")
+	refusesField(t, tree.CheckPrincipals([]tree.Principal{one(tree.MaxScheme+1, 1)}), "principals[0].scheme", "1 to 64")
+}

@@ -289,3 +289,25 @@ func TestAListThatAlwaysChangesIsAnswered(t *testing.T) {
 		})
 	}
 }
+
+// So many writes of a connection are under way, and so large: what comes behind them waits until one is answered.
+func TestWritesUnderWayAreBounded(t *testing.T) {
+	for want, bytes := range map[int]int{maxWrites: 1, 3: maxWriteBytes * 3 / 10} {
+		node := &refusing{}
+		c := asking(node, session.Token{ID: 7})
+		set := jute.SetDataRequest{Path: "/a", Data: make([]byte, bytes), Version: -1}
+		for range want + 1 {
+			puts(t, c, jute.SetData, set)
+		}
+		if got := len(node.writes); got != want {
+			t.Fatalf("%d writes of %d bytes have begun, want %d", got, bytes, want)
+		}
+		first := node.writes[0]
+		answers(t, c, session.TreeAnswer{
+			Key: first.Key, Wrote: &tree.Result{Outcome: tree.Outcome{Ops: make([]tree.OpOutcome, 1)}},
+		})
+		if got := len(node.writes); got != want+1 {
+			t.Errorf("%d writes have begun once one is answered, want %d", got, want+1)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package zk
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -195,5 +196,22 @@ func TestNothingIsSentBehindALoss(t *testing.T) {
 	c.mu.Unlock()
 	if b := <-read; len(b) > 0 {
 		t.Errorf("behind a loss the client was sent %q", b)
+	}
+}
+
+// A client that pings and reads nothing does not fill the memory.
+func TestPingsThatNobodyReads(t *testing.T) {
+	c, _ := piped(30*time.Second, unpromised{}, nil)
+	c.out.writing = true // what is written is not taken
+	for n := range maxSmall {
+		if err := c.out.reply(small{}); err != nil {
+			t.Fatalf("ping %d: %v", n, err)
+		}
+	}
+	if err := c.out.reply(small{}); !errors.Is(err, errForeign) {
+		t.Errorf("one ping more: %v, want the end of the connection", err)
+	}
+	if got := len(c.out.small); got != maxSmall {
+		t.Errorf("%d replies wait", got)
 	}
 }

@@ -31,6 +31,10 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 	for args, says := range map[string]string{
 		"id allocate --count 99999999999":             `--count "99999999999": want a whole number, 1 to 65536`,
 		"id allocate --count 0":                       `--count "0": want a whole number, 1 to 65536`,
+		"ping --count 1000001":                        `--count "1000001": want a whole number, 1 to 1000000`,
+		"id new --layout snowflake --count 100001":    `--count "100001": want a whole number, 1 to 100000`,
+		"tree --most 1000001":                         `--most "1000001": want a whole number, 1 to 1000000`,
+		"lock ls --most 100001":                       `--most "100001": want a whole number, 1 to 100000`,
 		"session ls --owner 300":                      `--owner "300": want a whole number, 0 to 254`,
 		"session ls --min-age -1s":                    `--min-age "-1s": want a duration that is not negative`,
 		"session ls --max-remaining -1s":              `--max-remaining "-1s": want a duration that is not negative`,

@@ -84,6 +84,7 @@ func TestRunRefusesAConfiguration(t *testing.T) {
 
 func TestDevRefusesFlags(t *testing.T) {
 	for arg, want := range map[string]string{
+		"--nodes=10":             "--nodes 10: must be a whole number, 1 to 9",
 		"--nodes=0":              "--nodes 0: must be a whole number, 1 to 9",
 		"--nodes=x":              "--nodes x: must be a whole number, 1 to 9",
 		"--port-base=65500":      "--port-base 65500: must be a whole number, 1 to 65445",

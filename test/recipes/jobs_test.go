@@ -25,7 +25,12 @@ func TestDoubleBarrier(t *testing.T) {
 		for i := range members {
 			cl := c.Client(fmt.Sprint("app", i))
 			defer cl.Close()
-			barriers = append(barriers, recipes.NewDoubleBarrier(c.Session(cl, 5*time.Second), "/barriers/a", members))
+			s := c.Session(cl, 5*time.Second)
+			_, err := recipes.NewDoubleBarrier(s, "/barriers/a", recipes.MaxMembers+1).Enter(ctx)
+			if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != "number" {
+				c.T.Errorf("%d members: %v", recipes.MaxMembers+1, err)
+			}
+			barriers = append(barriers, recipes.NewDoubleBarrier(s, "/barriers/a", members))
 		}
 		for round := range 3 {
 			began := time.Now()

@@ -12,6 +12,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/client/recipes"
+	"holdfast/session"
 	"holdfast/test/whole"
 	"holdfast/tree"
 )
@@ -24,6 +25,12 @@ func TestSemaphore(t *testing.T) {
 		defer cl.Close()
 		defer dying.Close()
 		s := c.Session(cl, 10*time.Second)
+		for _, permits := range []int{0, recipes.MaxPermits + 1} {
+			_, err := recipes.NewSemaphore(s, "/pool", permits).Acquire(ctx)
+			if field, ok := errors.AsType[*session.FieldError](err); !ok || field.Field != "permits" {
+				c.T.Errorf("%d permits: %v", permits, err)
+			}
+		}
 		if _, err := recipes.NewSemaphore(c.Session(dying, 5*time.Second), "/pool", 3).Acquire(ctx); err != nil {
 			c.T.Fatal(err)
 		}

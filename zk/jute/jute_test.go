@@ -130,3 +130,27 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// A multi has at most MaxOps operations, and so has a multiRead.
+func TestMultisAreBounded(t *testing.T) {
+	for op, of := range map[Op]Op{Multi: Check, MultiRead: GetData} {
+		for n, refused := range map[int]bool{MaxOps: false, MaxOps + 1: true} {
+			e := &Encoder{}
+			e.Int(1)
+			e.Int(int32(op))
+			for range n {
+				e.MultiHeader(MultiHeader{Op: of})
+				e.String("/a")
+				if of == Check {
+					e.Int(-1)
+				} else {
+					e.Bool(false)
+				}
+			}
+			e.MultiEnd()
+			if _, err := ParseRequest(e.Bytes()); (err != nil) != refused {
+				t.Errorf("%v of %d operations: %v", op, n, err)
+			}
+		}
+	}
+}
