@@ -31,9 +31,12 @@ func TokenFile(path string) TokenSource {
 			return "", fmt.Errorf("reading the token: %w", err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
-		b, err := io.ReadAll(io.LimitReader(f, maxTokenBytes))
-		if err != nil {
+		b, err := io.ReadAll(io.LimitReader(f, maxTokenBytes+1))
+		switch {
+		case err != nil:
 			return "", fmt.Errorf("reading the token: %w", err)
+		case len(b) > maxTokenBytes:
+			return "", fmt.Errorf("reading the token: %s has more than %d bytes: it is no file of a token", path, maxTokenBytes)
 		}
 		return strings.TrimSpace(string(b)), nil
 	}
