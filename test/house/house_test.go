@@ -1,5 +1,5 @@
-// Package house checks what a program that uses the SDK links and fetches. The arrows between packages are depguard's, in
-// .golangci.yml.
+// Package house checks what a program that uses the SDK links and fetches, and docs/limits.md against the code. The arrows
+// between packages are depguard's, in .golangci.yml.
 package house
 
 import (

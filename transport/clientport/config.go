@@ -85,6 +85,10 @@ const (
 	// leastCalls are allowed on all connections together, however few those may be. Otherwise the default is a quarter
 	// above the limit of connections: a client has one stream for its sessions, and few have calls beside it.
 	leastCalls = 1000
+	// The defaults of [StreamLimits].
+	defaultSessions = 100_000
+	defaultRequests = 1024
+	defaultOutgoing = 4096
 )
 
 func (c Config) withDefaults() Config {
@@ -94,9 +98,9 @@ func (c Config) withDefaults() Config {
 	c.Limits.Connections = cmp.Or(c.Limits.Connections, 20_000)
 	c.Limits.Calls = cmp.Or(c.Limits.Calls, max(leastCalls, c.Limits.Connections+c.Limits.Connections/4))
 	c.Limits.WaitingBytes = cmp.Or(c.Limits.WaitingBytes, 256<<20)
-	c.Stream.Sessions = cmp.Or(c.Stream.Sessions, 100_000)
-	c.Stream.Requests = cmp.Or(c.Stream.Requests, 1024)
-	c.Stream.Outgoing = cmp.Or(c.Stream.Outgoing, max(4096, 2*c.Stream.Requests))
+	c.Stream.Sessions = cmp.Or(c.Stream.Sessions, defaultSessions)
+	c.Stream.Requests = cmp.Or(c.Stream.Requests, defaultRequests)
+	c.Stream.Outgoing = cmp.Or(c.Stream.Outgoing, max(defaultOutgoing, 2*c.Stream.Requests))
 	c.Patience = cmp.Or(c.Patience, port.ReadPatience)
 	c.Keepalive.Time = cmp.Or(c.Keepalive.Time, 30*time.Second)
 	c.Keepalive.Timeout = cmp.Or(c.Keepalive.Timeout, 10*time.Second)
