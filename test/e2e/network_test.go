@@ -240,6 +240,33 @@ func TestMinorityCutOff(t *testing.T) {
 	l.servesOn(minority...)
 }
 
+// TestDeafLeader drops all packets that come to the leader, from nodes and from clients. What it sends goes on. Another
+// node leads, and no session is lost: those of the leader's clients move in time.
+func TestDeafLeader(t *testing.T) {
+	const clients = 150
+	c := alone(t, 3)
+	l := c.newLedger()
+	deaf := c.awaitServing(healWithin, c.all()...)
+	var all []*account
+	for range clients {
+		all = append(all, l.open(l.client(), 1, minTimeout)...)
+	}
+	l.awaitOwners(healWithin, all, c.all()...)
+
+	since := time.Now()
+	cut := c.deafen(deaf)
+	c.awaitLeader(healWithin, c.but(deaf)...)
+	took(t, "leads", time.Since(since))
+	l.awaitOwners(healWithin, all, c.but(deaf)...)
+	l.moved(since, l.ownedBy(all, since, deaf), c.but(deaf)...)
+	time.Sleep(2 * minTimeout)
+	l.noneEnded(all)
+	cut.heal()
+
+	c.awaitServing(healWithin, c.all()...)
+	l.noneEnded(all)
+}
+
 // TestBridge cuts five nodes into two pairs that only the fifth node connects. In the pair without the leader, no node
 // reaches a quorum with a leader; the other pair goes on.
 func TestBridge(t *testing.T) {

@@ -48,15 +48,34 @@ func (c *cluster) cut(some, others []int, flags ...string) *partition {
 // reach each other.
 func (c *cluster) cutClients(n int, flags ...string) *partition {
 	c.t.Helper()
-	gateways := strings.Fields(
-		must(c.t, "docker", "inspect", "-f", "{{range .NetworkSettings.Networks}}{{.Gateway}} {{end}}", c.container(n)),
-	)
 	p := &partition{c: c}
 	p.drop(packetCut{
-		around: service(n), at: c.container(n), others: [][]string{gateways},
+		around: service(n), at: c.container(n), others: [][]string{c.gateways(n)},
 		flags: append([]string{port(clientPort)}, flags...),
 	})
 	return p
+}
+
+// deafen drops all packets that come to node n, from other nodes and from clients.
+func (c *cluster) deafen(n int) *partition {
+	c.t.Helper()
+	cut := packetCut{
+		around: service(n), at: c.container(n), others: [][]string{c.gateways(n)}, flags: []string{direction("in")},
+	}
+	for _, other := range c.but(n) {
+		cut.others = append(cut.others, c.addresses(other))
+	}
+	p := &partition{c: c}
+	p.drop(cut)
+	return p
+}
+
+// gateways are the addresses through which clients reach node n.
+func (c *cluster) gateways(n int) []string {
+	c.t.Helper()
+	return strings.Fields(
+		must(c.t, "docker", "inspect", "-f", "{{range .NetworkSettings.Networks}}{{.Gateway}} {{end}}", c.container(n)),
+	)
 }
 
 // add drops packets around one more node, a different one each time.
