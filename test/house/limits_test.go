@@ -161,7 +161,7 @@ func compare(page string, s *source, all map[string]setting) []string {
 	}
 	noLimit := map[string]bool{}
 	for _, group := range noLimits {
-		for _, name := range strings.Fields(group.names) {
+		for name := range strings.FieldsSeq(group.names) {
 			noLimit[name] = true
 			switch {
 			case s.constants[name] == nil:
@@ -263,7 +263,6 @@ func (n number) equals(c number) bool {
 var numeral = regexp.MustCompile(
 	`(\d[\d,]*(?:\.\d+)?)(?:\^(\d+))?(?: - (\d))?(?: (KiB|MiB|GiB|TiB|ms|s|min|h|days?|%))?(?:$|[^\w])`)
 
-//nolint:gochecknoglobals // a table
 var (
 	sizes = map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 	times = map[string]time.Duration{

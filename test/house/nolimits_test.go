@@ -1,14 +1,10 @@
 package house
 
 // noLimitSettings are the settings with a number or a duration that limit nothing.
-//
-//nolint:gochecknoglobals // a table
 var noLimitSettings = []string{"node", "raft_heartbeat_timeout", "trace_sample_ratio"}
 
 // noLimits are the constants whose names may be those of limits, and that nobody can meet: no user, client, operator or
 // other node.
-//
-//nolint:gochecknoglobals // a table
 var noLimits = []struct{ why, names string }{
 	{"kinds, and the first value beyond them", `fence.Max fsm.keptThing transport/raftnet.maxType tree.OverLimit`},
 	{

@@ -38,8 +38,6 @@ type source struct {
 }
 
 // few are the packages beyond the module whose constants limits are made of. Reading the real ones takes seconds.
-//
-//nolint:gochecknoglobals // a table
 var few = map[string]string{
 	"math": "package math; const (MaxInt32 = 1<<31 - 1; MaxInt64 = 1<<63 - 1; MaxUint16 = 1<<16 - 1; " +
 		"MaxUint32 = 1<<32 - 1; MaxUint64 = 1<<64 - 1)",
