@@ -148,6 +148,9 @@ func (c *Connection) Write(w session.TreeWrite) error {
 			w.Write.Principals = c.principals
 		}
 		one.Attachment, one.Principal = attachment, c.share
+		if one.Acked > 0 && !l.Settled(one.Session, attachment) { // its turn may need the room that this makes (X3)
+			c.service.queue.acknowledged(one.Session, attachment, one.Acked)
+		}
 		var err error
 		if one.Body, err = form.AppendBody(nil, w.Write); err != nil {
 			return l.Refuse(c.conn, one, &session.FieldError{Field: "write", Limit: err.Error()})

@@ -11,6 +11,7 @@ import (
 	"holdfast/learner/writes"
 	"holdfast/session"
 	"holdfast/tree"
+	"holdfast/tree/writers"
 )
 
 const (
@@ -196,6 +197,29 @@ func TestX8AdmissionAtTheNode(t *testing.T) {
 			inWorld(t, test.change, func(w *world) { test.do(w.connects(one)) })
 		})
 	}
+}
+
+// X3: what a write says of results counts as soon as it comes, also while it stands behind a refusal that waits for its
+// turn. Without: the state refuses 2 until it hears that the client has the result of 1, and the write that says so
+// waits for the refusal of 3, and that for 2.
+func TestX3AcknowledgementsWaitForNoTurn(t *testing.T) {
+	inWorld(t, func(cfg *namespace.Config) {
+		cfg.Writes = writes.DefaultLimits()
+		cfg.Writes.Unanswered = 2
+	}, func(w *world) {
+		limits := writers.DefaultLimits()
+		limits.Results = 1
+		w.writers.SetLimits(limits)
+		c := w.connects(one)
+		c.writes(one, 1, 2, 3)
+		w.applies(w.sends("7.1 7.2")...) // 1 fills the window, and 2 gets WINDOW
+		c.hears("1: done")
+		if err := c.conn.Write(session.TreeWrite{Key: 2, Write: numbered(one, 2, 1)}); err != nil {
+			w.Fatal(err)
+		}
+		w.applies(w.sends("7.2")...)
+		c.hears("2: done", "3: unanswered_writes", "2: done")
+	})
 }
 
 // G3: a session's answers come in the order of its requests, whatever becomes of each. Reads without a session wait for

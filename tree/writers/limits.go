@@ -31,6 +31,9 @@ func DefaultLimits() Limits {
 	}
 }
 
+// SetLimits changes the limits, before any write is taken. What is kept stays, also above them.
+func (t *Table) SetLimits(l Limits) { t.limits = l }
+
 // LimitError says which limit a will would exceed. The refusal is a result like any other: all replicas come to the
 // same one (W2).
 type LimitError struct {
