@@ -37,6 +37,7 @@ func (s *State) Restore(from io.ReadCloser) error {
 		defer s.mu.Unlock()
 		return fmt.Errorf("%w: it is of index %d, and %d has been applied", errOlderSnapshot, v.index, s.index)
 	}
+	v.tables.space.writers.SetLimits(s.writers)
 	s.tables, s.index, s.term = &v.tables, v.index, v.term
 	s.digests = [digestRing]digestAt{}
 	s.show(v.index)

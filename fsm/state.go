@@ -11,6 +11,7 @@ import (
 
 	"holdfast/session"
 	"holdfast/tree"
+	"holdfast/tree/writers"
 )
 
 // digestRing is the number of the newest indices whose digests the state remembers.
@@ -27,6 +28,9 @@ type Config struct {
 	Fatal func(error)
 	// LogFile is the path of the log, for messages; empty leaves it out of them.
 	LogFile string
+	// Writers bound what is kept of writes, the same on all nodes; the zero value is [writers.DefaultLimits]. A simulation
+	// makes them small.
+	Writers writers.Limits
 }
 
 // Observer is told of every change of a state, on Raft's FSM goroutine. It must be quick, and must not wait for
@@ -53,6 +57,7 @@ type State struct {
 	fatal    func(error)
 	logger   hclog.Logger
 	logFile  string
+	writers  writers.Limits
 	progress progress
 	shown    atomic.Uint64 // the value of index, for readers without the lock; written with mu held
 
@@ -92,7 +97,13 @@ var (
 
 // New returns an empty state.
 func New(cfg Config) *State {
-	s := &State{fatal: cfg.Fatal, logger: cfg.Logger.Named("fsm"), logFile: cfg.LogFile, tables: newTables()}
+	s := &State{
+		fatal: cfg.Fatal, logger: cfg.Logger.Named("fsm"), logFile: cfg.LogFile, writers: cfg.Writers, tables: newTables(),
+	}
+	if s.writers == (writers.Limits{}) {
+		s.writers = writers.DefaultLimits()
+	}
+	s.tables.space.writers.SetLimits(s.writers)
 	s.tree.Store(s.tables.shown)
 	s.remember(0)
 	return s

@@ -23,6 +23,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"holdfast/learner/namespace"
+	"holdfast/learner/writes"
 	"holdfast/session"
 )
 
@@ -75,6 +76,8 @@ type Config struct {
 	Forwards ForwardEvents
 	// Telling bounds what the server keeps to tell watches.
 	Telling Telling
+	// Writes bound the unanswered writes; the zero value is [writes.DefaultLimits].
+	Writes writes.Limits
 	// Judge, when set, is told with each heartbeat what the newest comparison of digests has found, and which digest
 	// this node had reported before that comparison (D2). It must return soon.
 	Judge func(reported session.StateDigest, found session.Comparison)
@@ -155,7 +158,7 @@ func NewServer(cfg Config, view View) *Server {
 	s.clients = newClients(&cfg, s.beats, s.standing)
 	s.tree = namespace.New(namespace.Config{
 		Node: treeNode{s}, Wait: cfg.LaggingWait, Pulse: cfg.Pulse, Hub: cfg.Telling.hub(), Lane: cfg.Telling.lane(),
-		Tree: cfg.Tree,
+		Rooms: cfg.Telling.rooms(), Writes: cfg.Writes, Tree: cfg.Tree,
 	})
 	if s.cfg.Forwards == nil {
 		s.cfg.Forwards = s.tree

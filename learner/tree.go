@@ -7,6 +7,7 @@ import (
 	"holdfast/learner/lane"
 	"holdfast/learner/namespace"
 	"holdfast/session"
+	"holdfast/session/fair"
 	"holdfast/tree"
 )
 
@@ -52,8 +53,9 @@ func (n treeNode) Standing() error {
 // Telling bounds what a server keeps to tell watches. Zero values are the defaults.
 type Telling struct {
 	// Changes is how many changes of the tree, and of sessions, the server keeps for clients that come back (V3). Unsent
-	// is how many events of a connection's lasting watches may be unsent (V6).
-	Changes, Unsent int
+	// is how many events of a connection's lasting watches may be unsent (V6). Watches bounds the bytes of a connection's
+	// watches, and AllWatches those of all connections (V1).
+	Changes, Unsent, Watches, AllWatches int
 }
 
 // hub returns the bounds of the rings.
@@ -71,7 +73,19 @@ func (t Telling) lane() lane.Limits {
 	if t.Unsent > 0 {
 		l.Feed.Events = t.Unsent
 	}
+	if t.Watches > 0 {
+		l.Watches = t.Watches
+	}
 	return l
+}
+
+// rooms returns the rooms that all connections share.
+func (t Telling) rooms() lane.Rooms {
+	r := lane.DefaultRooms()
+	if t.AllWatches > 0 {
+		r.Watches = fair.NewRoom[string](t.AllWatches)
+	}
+	return r
 }
 
 // TreeState is the tree of the applied state after an entry.

@@ -178,6 +178,7 @@ func (n *Node) newDrain() *drain {
 func (n *Node) openState() {
 	state := fsm.New(fsm.Config{
 		Logger: n.options.Logger, Fatal: n.failure.fail, LogFile: filepath.Join(n.dir.Path, logFile),
+		Writers: n.options.Bounds.Writers,
 	})
 	n.view = &view{
 		State: state, freezes: newFreezes(n.options.Logger), turnover: &turnover{},
@@ -210,6 +211,7 @@ func (n *Node) openState() {
 		FullDisk:       func() bool { return n.ports.room.full() },
 		Forwards:       n.options.forwards,
 		Telling:        n.options.Telling,
+		Writes:         n.options.Bounds.Writes,
 		Logger:         n.options.Logger.Named("learner"),
 	}, n.view)
 	state.Observe(n.server)

@@ -9,8 +9,10 @@ import (
 
 	"holdfast/fsm"
 	"holdfast/learner"
+	"holdfast/learner/writes"
 	"holdfast/session"
 	"holdfast/tree"
+	"holdfast/tree/writers"
 )
 
 // Options are what a node needs besides its configuration.
@@ -62,6 +64,9 @@ type Options struct {
 	Measures Measures
 	// Telling bounds what the node keeps to tell watches; zero values are the defaults. A simulation makes it small.
 	Telling learner.Telling
+	// Bounds make bounds small that are no settings; zero values are the defaults. All nodes of a cluster have the same. A
+	// simulation makes them small.
+	Bounds Bounds
 	// Link, when set, wraps each link of this node to a leader on another node, with the stream on which its writes go.
 	Link func(Link) Link
 
@@ -83,6 +88,15 @@ type Options struct {
 	traces traces
 	// forwards, when set, is told of the streams on which the node's writes go to leaders.
 	forwards learner.ForwardEvents
+}
+
+// Bounds are bounds of what a cluster keeps that are no settings, or below what settings may be.
+type Bounds struct {
+	// TreeBytes is the setting max_tree_bytes.
+	TreeBytes int64
+	// Writers bound what the state keeps of writes (X3), Writes the unanswered writes at a node (X1, W7).
+	Writers writers.Limits
+	Writes  writes.Limits
 }
 
 // Link is a node's stream to a leader, with ForwardLink the stream on which its writes go there.

@@ -186,6 +186,9 @@ var errRefused = errors.New("the state machine refused the term's first command"
 // cluster brings the key of its credentials and its feature level (W8).
 func (t *terms) begin(ctx context.Context) (session.Result, error) {
 	begin := session.Configure{Level: session.FeatureLevel, Limits: t.cfg.Tree.Limits()}
+	if bytes := t.options.Bounds.TreeBytes; bytes > 0 {
+		begin.Limits.Bytes = bytes
+	}
 	var nonce [8]byte
 	if _, err := rand.Read(begin.Key[:]); err != nil {
 		return session.Result{}, err

@@ -38,9 +38,10 @@ type Config struct {
 	Pulse session.Pulse
 	// Lanes is the number of lanes; 0: as many as processors (G1).
 	Lanes int
-	// Hub, Lane and Writes bound what waits; zero values are the defaults of the rules.
+	// Hub, Lane, Rooms and Writes bound what waits; zero values are the defaults of the rules.
 	Hub    lane.HubLimits
 	Lane   lane.Limits
+	Rooms  lane.Rooms
 	Writes writes.Limits
 }
 
@@ -105,7 +106,10 @@ func New(cfg Config) *Service {
 	if cfg.Writes == (writes.Limits{}) {
 		cfg.Writes = writes.DefaultLimits()
 	}
-	s := &Service{cfg: cfg, hub: lane.NewHub(cfg.Hub, cfg.Tree.published()), rooms: lane.DefaultRooms()}
+	if cfg.Rooms == (lane.Rooms{}) {
+		cfg.Rooms = lane.DefaultRooms()
+	}
+	s := &Service{cfg: cfg, hub: lane.NewHub(cfg.Hub, cfg.Tree.published()), rooms: cfg.Rooms}
 	s.queue = newQueue(cfg.Node, cfg.Writes, s.view)
 	s.asker = &asker{node: cfg.Node, hub: s.hub}
 	shared := lane.Shared{Hub: s.hub, Writes: s.queue, Rooms: s.rooms}
