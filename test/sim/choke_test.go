@@ -9,14 +9,21 @@ import (
 	"holdfast/session"
 	"holdfast/test/bubble"
 	"holdfast/test/sim/faults"
+	"holdfast/test/sim/history"
 )
 
 // choked runs a cluster of three with clients, and passes it to do when it serves.
 func choked(t *testing.T, seed uint64, do func(ctx context.Context, w *world)) {
 	t.Helper()
+	undisturbed(t, newReport(seed, 3), do)
+}
+
+// undisturbed is choked with a report.
+func undisturbed(t *testing.T, r *report, do func(ctx context.Context, w *world)) {
+	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0)))
-		w := newWorld(t, newReport(seed, 3))
+		w := newWorld(t, r)
 		for _, name := range w.names {
 			w.Start(name)
 		}
@@ -26,10 +33,12 @@ func choked(t *testing.T, seed uint64, do func(ctx context.Context, w *world)) {
 		p.begin(running)
 		sleep(running, settle)
 		do(running, w)
+		p.rest()
 		sleep(running, settle)
 		p.testify(running)
 		stop()
 		p.wait()
+		w.record.Add(history.Event{Kind: history.Finished})
 		p.stop()
 		w.stop()
 		w.judge(nil)

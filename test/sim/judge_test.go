@@ -49,7 +49,7 @@ func (w *world) judge(plan []faults.Fault) {
 	events := w.record.Events()
 	b := bounds(w.report.Nodes)
 	changes, _ := w.keepsToTell()
-	b.Keeps = changes == 0
+	b.Keeps, b.Small = changes == 0, w.narrow()
 	r := check.Check(events, b)
 	w.report.lived(w.record.Now(), events, r)
 	w.report.count(stats.Installed, w.logs.count("Installed remote snapshot"))

@@ -35,6 +35,9 @@ type population struct {
 	contenders []*contender
 	// workers work together by the other recipes, in clusters that have them.
 	workers []*worker
+	// heavies take all that they can get of one room after the other, and neighbours little, in narrow clusters.
+	heavies    []*heavy
+	neighbours []*neighbour
 	// impatient ends the last waits of mortals.
 	impatient context.CancelFunc
 	lives     sync.WaitGroup
@@ -59,7 +62,10 @@ func (w *world) population() *population {
 	}
 	shelf := &shelf{}
 	p.scribes = append(p.scribes, w.scribe("s1", shelf), w.scribe("s2", shelf))
-	if !without(check.Authors) {
+	if w.narrow() {
+		p.heavies = append(p.heavies, w.heavy())
+		p.neighbours = append(p.neighbours, &neighbour{w.tenant(nextHost)})
+	} else if !without(check.Authors) {
 		desk := &desk{versions: make(map[string]int64)}
 		p.authors = append(p.authors, w.author("a1", desk), w.author("a2", desk))
 	}
@@ -105,6 +111,9 @@ func (p *population) wanting() []*tenant {
 	for _, x := range p.gardeners {
 		all = append(all, x.tenant)
 	}
+	for _, x := range p.neighbours {
+		all = append(all, x.tenant)
+	}
 	for _, x := range p.watchers {
 		if x.holds {
 			all = append(all, x.tenant)
@@ -127,6 +136,9 @@ func (p *population) strivers() []*contender {
 
 func (p *population) sdk() []*tenant {
 	all := slices.Concat(p.wanting(), p.mortals, p.vanishers)
+	for _, x := range p.heavies { // after the last fault it rests
+		all = append(all, x.tenant)
+	}
 	for _, x := range p.watchers {
 		if !x.holds {
 			all = append(all, x.tenant)
@@ -237,6 +249,12 @@ func (p *population) begin(ctx context.Context) {
 	for _, x := range p.strivers() {
 		p.lives.Go(func() { x.work(ctx) })
 	}
+	for _, x := range p.heavies {
+		p.lives.Go(func() { x.work(ctx) })
+	}
+	for _, x := range p.neighbours {
+		p.lives.Go(func() { x.work(ctx) })
+	}
 }
 
 // want notes that from now on every client must be served, except mortals, which may be silent.
@@ -250,8 +268,16 @@ func (p *population) want() {
 	for _, x := range p.workers {
 		x.owe()
 	}
+	p.rest()
 	for _, x := range p.strivers() {
 		close(x.last)
+	}
+}
+
+// rest ends what heavy clients do.
+func (p *population) rest() {
+	for _, x := range p.heavies {
+		p.lives.Go(x.conclude)
 	}
 }
 

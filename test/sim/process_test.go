@@ -129,6 +129,7 @@ func (p *process) live(ctx context.Context) {
 		},
 	}
 	options.Telling.Changes, options.Telling.Unsent = w.keepsToTell()
+	w.smallBounds(&options)
 	n, err := node.New(cfg, options)
 	if err != nil {
 		p.end(fmt.Errorf("start: %w", err))

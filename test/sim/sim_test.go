@@ -50,6 +50,7 @@ func bounds(nodes int) check.Bounds {
 		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond, Settle: settle,
 		Interval: 500 * time.Millisecond, Quorum: nodes/2 + 1, Serve: settle,
 		Turn: settle + longest + lingers + lastTurns, Reap: time.Second,
+		Probe: time.Second,
 		// N1
 		ReadOnlyAfter: 3*cfg.Sessions.HeartbeatInterval + 2*cfg.Raft.HeartbeatTimeout + 2*time.Second,
 	}
@@ -181,6 +182,7 @@ func run(t *testing.T, r *report) {
 	sampling := w.everySecond(running, w.sample)
 	registrar := w.registers(running)
 	p.begin(running)
+	p.lives.Go(func() { w.archive(running) })
 	sleep(running, quiet)
 	faults.Run(running, w, faultLog{w}, plan, links, hiccups, beside, lags, ends, keeps, roll)
 	w.seclude(running, p)

@@ -193,6 +193,9 @@ func (w *world) config(name, dir string) config.Config {
 	cfg.Tuning.ShutdownTimeout = 5 * time.Second
 	cfg.Sessions.Local = w.locals()
 	cfg.Tree.OpenQuotas = true
+	if w.narrow() {
+		cfg.Sessions.MaxSessions = smallSessions
+	}
 	if w.eager {
 		cfg.Tuning.SnapshotInterval, cfg.Tuning.SnapshotThreshold, cfg.Tuning.TrailingLogs = 5*time.Second, 20, 4
 		if w.seed%3 == 2 { // the log reaches back to the snapshot before the newest, so a node can do without the newest
@@ -203,7 +206,7 @@ func (w *world) config(name, dir string) config.Config {
 }
 
 // locals reports whether the cluster has local sessions, and clients that use them.
-func (w *world) locals() bool { return w.seed%7 == 3 || w.seed%7 == 6 }
+func (w *world) locals() bool { return (w.seed%7 == 3 || w.seed%7 == 6) && !w.narrow() }
 
 // households reports whether tenants hold so many sessions that they resume them with one message when they lose a
 // node (M1).

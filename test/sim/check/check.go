@@ -31,6 +31,11 @@ type Bounds struct {
 	Serve time.Duration
 	// Keeps says that nodes keep so many changes for watches that none falls behind them.
 	Keeps bool
+	// Probe is how long a request of a client that holds little may take in a calm cluster, whatever others hold.
+	Probe time.Duration
+	// Small are the bounds of the tree that the cluster's own refusals tell of: the replay knows none. A write that one
+	// of them refuses changes nothing.
+	Small bool
 	// Turn is how long after the last fault a client may wait for what others hold; 0 judges no such wait.
 	Turn time.Duration
 }
@@ -91,6 +96,7 @@ func Check(events []history.Event, b Bounds) Result {
 	watches{judge: j}.check()
 	replays{j}.check()
 	claims{j}.check()
+	rooms{j}.check()
 	for _, l := range j.sorted() {
 		promises{j}.check(l)
 		early{j}.check(l)

@@ -23,7 +23,7 @@ func bounds() Bounds {
 		ExpiryInterval: 250 * time.Millisecond, Commit: time.Second, Calm: 50 * time.Millisecond,
 		Settle:   10 * time.Second,
 		Interval: 500 * time.Millisecond, Quorum: 2, Serve: 15 * time.Second, ReadOnlyAfter: 5500 * time.Millisecond,
-		Keeps: true,
+		Keeps: true, Probe: time.Second,
 	}
 }
 

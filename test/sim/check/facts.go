@@ -55,6 +55,10 @@ type answers struct {
 	entries []history.Event
 	// contested is what clients asked of recipes, and what became of it.
 	contested []history.Event
+	// rooms is what a heavy client found full and empty, and what others were served meanwhile.
+	rooms []history.Event
+	// backedUp are the backups that operators took.
+	backedUp []history.Event
 	// used are the calls of recipes that granted nothing.
 	used []history.Event
 	// writes are the refused opens, resumes and closes whose refusing node is known.
@@ -154,7 +158,8 @@ func (f *facts) note(e history.Event, v *verdict) {
 	case history.WatchBegan, history.WatchHeard, history.WatchLost, history.WatchTold, history.Viewed, history.Mirrored,
 		history.TreeGrew, history.Called, history.Found, history.Committed, // tellings and ledgers have filed them
 		history.Awaits, history.Granted, history.Forgoes, history.Works, history.Rests, history.Cedes, history.Stored,
-		history.Fenced, history.Vouched, history.Lined, history.Broke, history.Used: // answers has filed them
+		history.Fenced, history.Vouched, history.Lined, history.Broke, history.Used,
+		history.Filled, history.Emptied, history.Roomy, history.Probed, history.BackedUp: // answers has filed them
 	}
 	f.lagging(e, v)
 }
@@ -188,6 +193,10 @@ func (a *answers) note(e history.Event) {
 		a.states = append(a.states, e)
 	}
 	switch {
+	case e.Room != nil || e.Kind == history.Probed:
+		a.rooms = append(a.rooms, e)
+	case e.Kind == history.BackedUp:
+		a.backedUp = append(a.backedUp, e)
 	case e.Claim != nil:
 		a.contested = append(a.contested, e)
 	case e.Kind == history.Used:

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -36,13 +37,17 @@ type replays struct{ judge }
 func (c replays) check() {
 	b := &book{
 		c: c, tree: openQuotas(plain.New(0)), past: newAnnals(), writers: make(map[uint64]*writer),
+		alive:    make(map[session.ID]bool),
 		numbered: make(map[uint64][]history.Write), at: make(map[tree.Stamp]history.Write),
 	}
 	b.past.turn(b.tree, 0)
 	slices.SortStableFunc(c.committed, func(a, b history.Event) int { return cmp.Compare(a.Index, b.Index) })
+	saved := newBackups(c.judge)
 	for _, e := range c.committed {
+		saved.before(e.Index, b)
 		b.entry(e)
 	}
+	saved.before(math.MaxUint64, b)
 	b.scribes()
 	b.calls()
 	b.finds()
@@ -68,6 +73,8 @@ type book struct {
 	// numbered are the writes that took a number, by the tags of their transactions, at by their stamps.
 	numbered map[uint64][]history.Write
 	at       map[tree.Stamp]history.Write
+	// alive are the sessions that there are.
+	alive map[session.ID]bool
 	// newest is the index of the last entry.
 	newest uint64
 }
@@ -205,6 +212,10 @@ func (b *book) write(e history.Event, at plain.At, w *history.Write) []tree.Chan
 		b.fail("I9", e, "a write took effect twice: %v; and before that %v", w, before[0])
 	}
 	b.numbered[tag] = append(b.numbered[tag], *w)
+	if b.c.bounds.Small && refusal(w.Result.Outcome) == tree.OverLimit {
+		b.c.checked("bound replay")
+		return nil
+	}
 	at.Session, at.Principals = w.Session, w.Principals
 	outcome, changes := b.tree.Do(at, w.Transaction)
 	b.c.checked("I9 outcome")
@@ -278,6 +289,7 @@ func (b *book) session(e history.Event, at plain.At, s *session.Change) []tree.C
 	w := b.writer(uint64(s.Session.ID), e.Index)
 	switch s.Kind {
 	case session.Opened:
+		b.alive[s.Session.ID] = true
 		w.attachment, w.instance = s.Session.Attachment, s.Session.Instance
 	case session.Moved:
 		if s.Session.Instance != w.instance {
@@ -286,6 +298,7 @@ func (b *book) session(e history.Event, at plain.At, s *session.Change) []tree.C
 		w.attachment, w.instance = s.Session.Attachment, s.Session.Instance
 	case session.Ended:
 		w.ended = true
+		delete(b.alive, s.Session.ID)
 		// To what hangs on it, a session that an operator ends is lost as by an expiry (Y1).
 		expired := s.Certificate.Cause == session.CauseExpired || s.Certificate.Cause == session.CauseKilled
 		var will *plain.Will

@@ -72,6 +72,7 @@ func names() []string {
 		"I11", "I11 record", "I11 one-shot", "I11 one-shot waits", "I11 lost", "I13 before", "I13 view", "I13 mirror",
 		"I11 sessions", "I11 veiled", "I13 before veiled", "I14 told veiled", "I14 hidden veiled",
 		"I11 one-shot veiled", "I11 one-shot waits veiled", "I11 one-shot stays veiled", "I14 one-shot hidden veiled",
+		"bound named", "bound goes on", "bound empties", "bound replay", "backup",
 	}
 }
 

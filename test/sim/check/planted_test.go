@@ -143,6 +143,8 @@ func TestBrokenPromiseIsFound(t *testing.T) {
 	longer := func(e *history.Event) { e.Until = at(40.261) }
 	findAll(t, []wrong{
 		{"of a touch", "I3", "before the end of a promise", change(history.Touched, "c2", longer)},
+		{"of a touch, but for the rates of clocks", "I3 clocks", "after the end of a promise", change(history.Touched, "c2",
+			func(e *history.Event) { e.Until = at(40.24) })},
 		{"of a resume", "I3", "before the end of a promise", change(history.Resumed, "c2", longer)},
 		{"of an open", "I3", "before the end of a promise", change(history.Opened, "c1", longer)},
 		{"of the library", "I3", "before the end of a promise", add(

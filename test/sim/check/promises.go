@@ -11,6 +11,9 @@ type promises struct{ judge }
 
 // check checks I3: no session expires before the end of a promise for it, whichever node gave it and in answer to
 // whatever request. And the SDK keeps its own part: the session's context ends before the session can have expired.
+//
+// All clocks of the simulation run at one rate. So what a promise leaves for clocks of other rates is there in full:
+// a hundredth of the timeout (S3).
 func (c promises) check(l *life) {
 	end, ok := l.expired()
 	if !ok {
@@ -21,6 +24,9 @@ func (c promises) check(l *life) {
 		if end < p.Until {
 			c.fail("I3", l.id, end, "expired %v before the end of a promise that %s had: %s", p.Until-end, p.Who,
 				history.Line(p))
+		} else if margin := l.timeout / 100; end < p.Until+margin {
+			c.fail("I3 clocks", l.id, end, "expired %v after the end of a promise that %s had, want %v: %s", end-p.Until,
+				p.Who, margin, history.Line(p))
 		}
 	}
 	for _, x := range l.contexts {

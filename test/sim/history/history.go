@@ -185,6 +185,17 @@ const (
 	// Strayed: the watching client Who has lost its connection, or goes on another one, as Text says. Without Who, a node
 	// has installed a snapshot, and its clients' watches went on as after a lost connection.
 	Strayed
+	// Filled: the client Who was refused because Room is full, or has as much under way there as it can. Emptied: it has
+	// given back what it held of Room. Roomy: it has found room again. Asked is when what was refused or done was sent.
+	Filled
+	Emptied
+	Roomy
+	// Probed: the request Op of a client that holds little was answered, a write if Op is 0. Text says why it failed. Asked
+	// is when it was sent.
+	Probed
+	// BackedUp: an operator has a backup of node Who, whose newest entry is that at Index, with Backup. Asked is when it
+	// was asked for.
+	BackedUp
 )
 
 // String returns the kind in words.
@@ -205,6 +216,8 @@ func (k Kind) String() string {
 		"has killed", "has extended", "keeps",
 		"leads members", "is wanted to be", "has become", "was shown members",
 		"strays",
+		"fills", "empties", "finds room in", "was served",
+		"was backed up",
 	}
 	if int(k) >= len(names) {
 		k = 0
@@ -290,7 +303,11 @@ type Event struct {
 	Act *Act
 	// Members are set on Configured and Listed.
 	Members []session.Member
-	Text    string
+	// Room is set on Filled, Emptied and Roomy.
+	Room *Room
+	// Backup is set on BackedUp.
+	Backup *Backup
+	Text   string
 }
 
 // Line returns an event as one line.

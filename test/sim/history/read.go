@@ -65,6 +65,12 @@ func told(e Event) string {
 			text += "v"
 		}
 	}
+	if e.Room != nil {
+		text += e.Room.String()
+	}
+	if e.Backup != nil {
+		text += fmt.Sprintf(" %+v", *e.Backup)
+	}
 	if e.Act != nil {
 		text += e.Act.String()
 	}

@@ -1,0 +1,464 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/client"
+	"holdfast/learner/writes" //nolint:depguard // node.Options names its types
+	"holdfast/node"
+	"holdfast/session"
+	"holdfast/test/sim/history"
+	"holdfast/tree"
+	"holdfast/tree/writers"
+)
+
+// What a cluster with small bounds has room for. The clients that are there beside the heavy one need less than a third
+// of each, but for sessions and bytes of the tree, of which there are no shares.
+const (
+	smallSessions = 200
+	smallTree     = 256 << 10
+	smallWills    = 96 << 10
+	smallWatches  = 24 << 10
+	smallResults  = 24
+	smallWindow   = 8
+)
+
+// narrow says whether the nodes have small bounds, and one client takes all that it can get: every twelfth seed from 6
+// on. These have three nodes, calm spells, in which it is known how soon all must be served, and nodes that apply
+// slowly. Authors and recipes are left out: what they make needs room in the tree.
+func (w *world) narrow() bool { return w.seed%12 == 6 }
+
+// smallBounds are the bounds of narrow's nodes that are no settings.
+func (w *world) smallBounds(o *node.Options) {
+	if !w.narrow() {
+		return
+	}
+	o.Telling.Watches, o.Telling.AllWatches = 2*smallWatches, smallWatches
+	queue := writes.DefaultLimits()
+	queue.Unanswered, queue.Bytes, queue.NodeBytes = smallWindow, 256<<10, 512<<10
+	o.Bounds = node.Bounds{
+		TreeBytes: smallTree, Writes: queue,
+		Writers: writers.Limits{
+			Results: smallResults, Bytes: 8 << 10, AllResults: 64 << 10, AllWills: smallWills, Spare: 256, Large: 4 << 10,
+		},
+	}
+}
+
+// heavyHost and nextHost have addresses, so each of the two is a principal of its own. All other hosts are one.
+const (
+	heavyHost = "192.0.2.7"
+	nextHost  = "192.0.2.8"
+	heavyPath = "/heavy"
+	nextPath  = "/next"
+)
+
+// heavy is a tenant that takes of one room after the other what it can get, holds that for a while, and gives it back.
+type heavy struct {
+	*tenant
+	// last is closed when the last fault is over: then the last round ends, and done is closed.
+	last, done chan struct{}
+	made       int
+}
+
+func (w *world) heavy() *heavy {
+	return &heavy{tenant: w.tenant(heavyHost), last: make(chan struct{}), done: make(chan struct{})}
+}
+
+// round is what a heavy client does with one room. fill asks for more until it is refused, and returns the refusal; nil
+// if there is none within a while. Then it holds what it has; empty gives it back. again asks for a part of it.
+type round struct {
+	room  history.Room
+	fill  func(ctx context.Context, h *holding) error
+	empty func(ctx context.Context, h *holding)
+	again func(ctx context.Context, h *holding) error
+}
+
+// holding is what is held in a round.
+type holding struct {
+	s        *client.Session
+	sessions []*client.Session
+	watches  context.CancelFunc
+	watching sync.WaitGroup
+	end      context.Context
+}
+
+// Times of a heavy client.
+const (
+	fills     = 8 * time.Second
+	holds     = 1500 * time.Millisecond
+	gone      = 3 * time.Second // the TTL of its entries
+	roomWaits = 2 * settle
+)
+
+func (x *heavy) rounds() []round {
+	return []round{
+		{
+			room: history.Room{Name: "max_tree_bytes", Limit: fmt.Sprint(smallTree), Within: gone + 3*time.Second},
+			fill: x.growing, empty: func(context.Context, *holding) {}, again: x.growOnce,
+		},
+		{
+			room: history.Room{Name: "will", Limit: "at most", Within: 2 * time.Second},
+			fill: x.bequeathing, empty: x.closing, again: func(ctx context.Context, h *holding) error {
+				return x.bequeath(ctx, h.s)
+			},
+		},
+		{
+			room: history.Room{Name: "watch_bytes_per_node", Limit: fmt.Sprint(smallWatches), Within: 2 * time.Second},
+			fill: x.watchingAll, empty: x.unwatching, again: x.watchOnce,
+		},
+		{
+			room: history.Room{
+				Name: "max_sessions", Limit: fmt.Sprint(smallSessions), Within: 4 * time.Second,
+				Closed: []history.Op{history.Open},
+			},
+			fill: x.opening, empty: x.closing, again: x.openOnce,
+		},
+		{
+			room: history.Room{Name: "transaction", Limit: fmt.Sprint(tree.MaxWeight), Within: time.Second},
+			fill: x.tooHeavy, empty: func(context.Context, *holding) {}, again: x.growAndCut,
+		},
+		{
+			room: history.Room{Name: "unanswered_writes", Within: 4 * time.Second},
+			fill: x.volley, empty: func(_ context.Context, h *holding) { h.watching.Wait() },
+			again: func(ctx context.Context, h *holding) error { return x.put(ctx, h.s, heavyPath, nil) },
+		},
+	}
+}
+
+// work takes of one room after the other, until the last fault is over or ctx ends.
+func (x *heavy) work(ctx context.Context) {
+	defer close(x.done)
+	all := x.rounds()
+	for n := x.draw(len(all)); ctx.Err() == nil && !x.isLast(); n++ {
+		s := x.open(ctx, 30*time.Second)
+		if s == nil {
+			sleep(ctx, 500*time.Millisecond)
+			continue
+		}
+		x.round(ctx, all[n%len(all)], s)
+		x.close(ctx, s)
+	}
+}
+
+func (x *heavy) isLast() bool {
+	select {
+	case <-x.last:
+		return true
+	default:
+		return false
+	}
+}
+
+// conclude ends the last round.
+func (x *heavy) conclude() {
+	close(x.last)
+	<-x.done
+}
+
+func (x *heavy) round(ctx context.Context, r round, s *client.Session) {
+	h := &holding{s: s}
+	h.end, h.watches = context.WithCancel(ctx)
+	defer func() {
+		h.watches()
+		h.watching.Wait()
+	}()
+	asked := x.w.record.Now()
+	filling, cancel := context.WithTimeout(ctx, fills)
+	err := r.fill(filling, h)
+	cancel()
+	if err == nil && r.room.Limit != "" { // a fault was in the way
+		r.empty(ctx, h)
+		return
+	}
+	e := history.Event{Kind: history.Filled, Who: x.name, Asked: asked, Room: &r.room}
+	if err != nil {
+		e.Text = err.Error()
+	}
+	x.w.record.Add(e)
+	sleep(ctx, holds)
+	r.empty(ctx, h)
+	e = history.Event{Kind: history.Emptied, Who: x.name, Room: &r.room}
+	if ctx.Err() != nil || s.Err() != nil {
+		return
+	}
+	x.w.record.Add(e)
+	emptied := x.w.record.Now()
+	for begun := time.Now(); ctx.Err() == nil && time.Since(begun) < roomWaits; sleep(ctx, 250*time.Millisecond) {
+		trying, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err = r.again(trying, h)
+		cancel()
+		if err == nil {
+			x.w.record.Add(history.Event{Kind: history.Roomy, Who: x.name, Asked: emptied, Room: &r.room})
+			return
+		}
+		if s.Err() != nil { // the session was lost to a fault
+			x.w.record.Add(history.Event{Kind: history.Roomy, Who: x.name, Asked: emptied, Room: &r.room, Text: "not asked"})
+			return
+		}
+	}
+}
+
+// refused returns err if it is one of a bound.
+func refused(err error) error {
+	if refusal, ok := errors.AsType[*tree.WriteError](err); ok && refusal.Refused.Code == tree.OverLimit {
+		return err
+	}
+	return nil
+}
+
+func (x *heavy) grown(n int) (ops []tree.Op) {
+	for range n {
+		ops = append(ops, tree.Create{
+			Path: heavyPath + "/x-", Sequential: true, Parents: true, Kind: tree.Expiring, TTL: gone,
+			Data: make([]byte, 2<<10),
+		})
+	}
+	return ops
+}
+
+// growing fills the tree with entries that end by themselves.
+func (x *heavy) growing(ctx context.Context, h *holding) error {
+	for ctx.Err() == nil {
+		_, err := h.s.Tree().Transact(ctx, tree.Transaction{Then: x.grown(12)})
+		if refused(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *heavy) growOnce(ctx context.Context, h *holding) error {
+	_, err := h.s.Tree().Transact(ctx, tree.Transaction{Then: x.grown(60)})
+	return err
+}
+
+// bequeathing sets large wills until there is no room for one.
+func (x *heavy) bequeathing(ctx context.Context, h *holding) error {
+	for ctx.Err() == nil {
+		s := x.open(ctx, 2*time.Second)
+		if s == nil {
+			continue
+		}
+		h.sessions = append(h.sessions, s)
+		if err := x.bequeath(ctx, s); refused(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bequeath sets a will that the end of the session carries out.
+func (x *heavy) bequeath(ctx context.Context, s *client.Session) error {
+	will := tree.Will{OnClose: true, Transaction: tree.Transaction{Then: []tree.Op{
+		tree.Set{Path: heavyPath, Version: tree.Any, Data: make([]byte, 14<<10)},
+	}}}
+	return x.put(ctx, s, heavyPath, nil, client.WithWill(will))
+}
+
+// put writes data to an entry, whether there is one or not.
+func (*heavy) put(
+	ctx context.Context, s *client.Session, path string, data []byte, with ...client.WriteOption,
+) error {
+	_, err := s.Tree().Transact(ctx, tree.Transaction{
+		If:   []tree.Condition{{Path: path, Property: tree.Exists, Is: tree.Equal, Value: 1}},
+		Then: []tree.Op{tree.Set{Path: path, Version: tree.Any, Data: data}},
+		Else: []tree.Op{tree.Create{Path: path, Kind: tree.Persistent, Data: data}},
+	}, with...)
+	return err
+}
+
+// watchingAll watches one path after the other until there is no room for another.
+func (x *heavy) watchingAll(ctx context.Context, h *holding) error {
+	for ctx.Err() == nil {
+		if err := x.watchOnce(ctx, h); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watchOnce watches a path until the round ends.
+func (x *heavy) watchOnce(ctx context.Context, h *holding) error {
+	x.made++
+	path := fmt.Sprintf("%s/%s%d", heavyPath, strings.Repeat("w", 160), x.made)
+	began := make(chan error, 1)
+	h.watching.Go(func() {
+		for e, err := range h.s.Tree().Watch(h.end, path, tree.WatchPersistent) {
+			if err != nil || e.Started {
+				select {
+				case began <- err:
+				default:
+				}
+			}
+		}
+	})
+	select {
+	case err := <-began:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (*heavy) unwatching(ctx context.Context, h *holding) {
+	h.watches()
+	h.watching.Wait()
+	h.end, h.watches = context.WithCancel(ctx)
+}
+
+// opening opens sessions until there is no room for another. The SDK asks again until ctx ends, and says what for.
+func (x *heavy) opening(ctx context.Context, h *holding) error {
+	for ctx.Err() == nil {
+		trying, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
+		s, err := x.tries(trying)
+		cancel()
+		if errors.Is(err, session.ErrLimit) {
+			return err
+		}
+		if err != nil { // a fault is in the way
+			continue
+		}
+		h.sessions = append(h.sessions, s)
+	}
+	return nil
+}
+
+func (x *heavy) openOnce(ctx context.Context, h *holding) error {
+	s, err := x.tries(ctx)
+	if err == nil {
+		x.close(ctx, s)
+	}
+	return err
+}
+
+// tries is open with its error.
+func (x *tenant) tries(ctx context.Context) (*client.Session, error) {
+	asked := x.w.record.Now()
+	s, err := x.client.Open(ctx, client.SessionOptions{Timeout: x.timeout()})
+	if err != nil {
+		x.w.record.Add(history.Event{
+			Kind: history.Refused, Who: x.name, Asked: asked, Op: history.Open, Unknown: true, Text: err.Error(),
+		})
+		return nil, err
+	}
+	x.w.record.Add(x.event(history.Opened, s, asked))
+	x.hold(s)
+	return s, nil
+}
+
+// closing closes the sessions that the round has opened.
+func (x *heavy) closing(ctx context.Context, h *holding) {
+	var all sync.WaitGroup
+	for _, s := range h.sessions {
+		all.Go(func() { x.close(ctx, s) })
+	}
+	all.Wait()
+}
+
+// tooHeavy asks for a transaction that weighs more than any may.
+func (x *heavy) tooHeavy(ctx context.Context, h *holding) error {
+	quota := tree.QuotaPath + heavyPath + "/" + tree.QuotaLimitsName
+	_, err := h.s.Tree().Transact(ctx, tree.Transaction{Then: []tree.Op{
+		tree.Create{Path: quota, Kind: tree.Persistent, Parents: true}, tree.DeleteTree{Path: heavyPath},
+	}})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// growAndCut makes a subtree and removes it: heavy entries of the log, as heavy as they may be.
+func (x *heavy) growAndCut(ctx context.Context, h *holding) error {
+	var ops []tree.Op
+	for n := range 300 {
+		ops = append(ops, tree.Create{
+			Path: fmt.Sprintf("%s/d/%d", heavyPath, n), Kind: tree.Persistent, Parents: true,
+		})
+	}
+	_, err := h.s.Tree().Transact(ctx, tree.Transaction{Then: append(ops, tree.DeleteTree{Path: heavyPath + "/d"})})
+	return err
+}
+
+// volley has more writes under way at once than a node takes of a session, and than may have results.
+func (x *heavy) volley(ctx context.Context, h *holding) error {
+	for range 6 * smallWindow {
+		h.watching.Go(func() { _ = x.put(ctx, h.s, heavyPath, make([]byte, 1<<10)) })
+	}
+	return nil
+}
+
+// neighbour is a client that holds little. It asks for a thing each half second, and records how long that takes.
+type neighbour struct{ *tenant }
+
+func (x *neighbour) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		s := x.open(ctx, 30*time.Second)
+		if s == nil {
+			sleep(ctx, 500*time.Millisecond)
+			continue
+		}
+		x.founds(ctx, s)
+		var beside sync.WaitGroup
+		beside.Go(func() { x.every(ctx, s, 0, func(ctx context.Context) error { return x.set(ctx, s) }) })
+		x.every(ctx, s, history.Open, x.visit)
+		beside.Wait()
+	}
+}
+
+// every asks for one thing again and again while a session lasts.
+func (x *neighbour) every(ctx context.Context, s *client.Session, op history.Op, do func(context.Context) error) {
+	for ctx.Err() == nil && s.Err() == nil {
+		x.probe(ctx, op, do)
+		sleep(ctx, 500*time.Millisecond)
+	}
+}
+
+func (*neighbour) set(ctx context.Context, s *client.Session) error {
+	_, err := s.Tree().Transact(ctx, tree.Transaction{Then: []tree.Op{
+		tree.Set{Path: nextPath, Version: tree.Any, Data: []byte("12345678")},
+	}})
+	return err
+}
+
+// visit opens a session and closes it.
+func (x *neighbour) visit(ctx context.Context) error {
+	s, err := x.tries(ctx)
+	if err == nil {
+		x.close(ctx, s)
+	}
+	return err
+}
+
+// founds makes the entry that is set later.
+func (x *neighbour) founds(ctx context.Context, s *client.Session) {
+	for ctx.Err() == nil && s.Err() == nil {
+		_, err := s.Tree().Transact(ctx, tree.Transaction{Then: []tree.Op{
+			tree.Create{Path: nextPath, Kind: tree.Persistent, Data: []byte("12345678")},
+		}})
+		if err == nil || errors.Is(err, &tree.RefusedError{Code: tree.NodeExists}) {
+			return
+		}
+		sleep(ctx, 500*time.Millisecond)
+	}
+}
+
+// probe records what becomes of a request. One that the end of the run or of a session has ended counts for nothing.
+func (x *neighbour) probe(ctx context.Context, op history.Op, do func(ctx context.Context) error) {
+	asking, cancel := context.WithTimeout(ctx, givesUp)
+	defer cancel()
+	asked := x.w.record.Now()
+	err := do(asking)
+	if ctx.Err() != nil {
+		return
+	}
+	e := history.Event{Kind: history.Probed, Who: x.name, Asked: asked, Op: op}
+	if err != nil {
+		e.Text = err.Error()
+	}
+	x.w.record.Add(e)
+}
