@@ -235,6 +235,7 @@ proof: ## Run everything, long: SOAK=20000 seeds, 1,000 power cuts, all planted 
 	$(MAKE) e2e E2E=full
 	$(MAKE) release-check COLD=1
 	$(MAKE) disks CUTS=1000
+	HOLDFAST_AGE_DAYS=365 go test -count=1 -timeout 2h -v -run '^TestAgeing$$' ./test/whole
 	$(MAKE) fuzz TIME=1m
 	$(MAKE) soak SEEDS=$(SOAK)
 

@@ -33,16 +33,21 @@ type fleet struct {
 // simulated returns a fleet whose nodes have hosts n1, n2 and so on in a bubble.
 func simulated(t *testing.T, size int, options ...func(i int, o *node.Options)) *fleet {
 	t.Helper()
+	f := &fleet{t: t, options: options}
+	f.simulate(size)
+	return f
+}
+
+// simulate begins nodes on hosts of a simulated network.
+func (f *fleet) simulate(size int) {
+	f.t.Helper()
 	time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
-	f := &fleet{
-		t: t, dir: t.TempDir(), options: options,
-		net: simnet.New(func(string, string) time.Duration { return time.Millisecond }),
-	}
+	f.dir = f.t.TempDir()
+	f.net = simnet.New(func(string, string) time.Duration { return time.Millisecond })
 	for i := range size {
 		f.peers = append(f.peers, whole.PeerOf(i))
 	}
 	f.begin()
-	return f
 }
 
 // onLoopback returns a fleet on ports of this machine.
