@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -320,33 +321,62 @@ func TestARegistrarSurvivesADenial(t *testing.T) {
 	})
 }
 
-// Run waits for all that it began: when it returns, the context of its last registration has ended.
-func TestARegistrarWaitsForWhatItBegan(t *testing.T) {
-	for range 200 {
-		bubble.Test(t, func(t *testing.T) {
-			_, cl := newTrial(t, 1, 1)
-			registered := make(chan context.Context, 1)
-			r, err := NewRegistrar(cl, RegistrarOptions{
-				Session: SessionOptions{Timeout: time.Minute},
-				Register: func(ctx context.Context, _ Establishment) error {
-					registered <- ctx
-					return nil
-				},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ended := make(chan error, 1)
-			go func() { ended <- r.Run(t.Context()) }()
-			ctx := <-registered
-			go func() { _ = r.Session().Close(t.Context()) }()
-			<-ended
-			if ctx.Err() == nil {
-				t.Fatal("Run has returned, and the context of the registration lives")
-			}
-		})
-		if t.Failed() {
-			return
+// stalledEnd is a context that ends when its channel is closed. Whoever asks first for the reason waits until it is
+// released.
+type stalledEnd struct {
+	context.Context
+
+	over, released chan struct{}
+	asked          atomic.Bool
+}
+
+func (e *stalledEnd) Done() <-chan struct{} { return e.over }
+
+func (*stalledEnd) Value(any) any { return nil }
+
+func (e *stalledEnd) Err() error {
+	select {
+	case <-e.over:
+		if e.asked.CompareAndSwap(false, true) {
+			<-e.released
 		}
+		return context.Canceled
+	default:
+		return nil
 	}
+}
+
+// Run waits for all that it began: here for the goroutine that ends the context of the registration, which asks for the
+// reason while Run closes the session.
+func TestARegistrarWaitsForWhatItBegan(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		_, cl := newTrial(t, 1, 1)
+		var registered context.Context
+		r, err := NewRegistrar(cl, RegistrarOptions{
+			Session: SessionOptions{Timeout: time.Minute},
+			Register: func(ctx context.Context, _ Establishment) error {
+				registered = ctx
+				return nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := &stalledEnd{Context: t.Context(), over: make(chan struct{}), released: make(chan struct{})}
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(end) }()
+		synctest.Wait()
+		close(end.over)
+		time.Sleep(2 * closeWithin)
+		select {
+		case err := <-ended:
+			t.Errorf("Run has returned %v while what it began goes on", err)
+		default:
+		}
+		close(end.released)
+		synctest.Wait()
+		if registered.Err() == nil {
+			t.Error("the context of the registration lives")
+		}
+	})
 }

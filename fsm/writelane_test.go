@@ -127,12 +127,14 @@ func TestW9ManyConnectionsOfAPrincipalLeaveRoom(t *testing.T) {
 				t.Errorf("the other principal's write: %v", err)
 			}
 		})
-		large := writeOf(t, session.Source{Node: 2, Connection: 98, Principal: 3}, 1, 1_000_000, 1)
-		b.Submit(large, func(_ session.Result, err error) {
-			if errors.Is(err, session.ErrLimit) {
-				t.Errorf("a write of 1 MB of a third principal: %v", err)
-			}
-		})
+		for number := range uint64(8) {
+			large := writeOf(t, session.Source{Node: 2, Connection: 98, Principal: 3}, number+1, 1_000_000, 1)
+			b.Submit(large, func(_ session.Result, err error) {
+				if errors.Is(err, session.ErrLimit) {
+					t.Errorf("1 MB of 8 of a third principal: %v", err)
+				}
+			})
+		}
 		for at := range 3 {
 			f := b.raft.entry(at)
 			if isOf(f, write) {

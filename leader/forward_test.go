@@ -242,13 +242,15 @@ func TestW9ManyConnectionsOfAPrincipalLeaveRoom(t *testing.T) {
 			t.Fatal("16 connections have filled nothing")
 		}
 		w.log.submitted()
-		other := session.ForwardedWrite{
-			Command: make([]byte, session.MaxForwardBytes), Weight: 1, Session: 1 << 40, Number: 1, Connection: 99, Principal: 2,
+		const many = leader.MaxForwardedBytes / 8 / session.MaxForwardBytes
+		for n := range uint64(many) {
+			w.node.says(session.ForwardMessage{Writes: []session.ForwardedWrite{
+				{Command: large, Weight: 1, Session: session.ID(1<<40 + n), Number: 1, Connection: 99, Principal: 2},
+			}})
 		}
-		w.node.says(session.ForwardMessage{Writes: []session.ForwardedWrite{other}})
 		w.tells()
-		if got := len(w.log.submitted()); got != 1 {
-			t.Errorf("%d writes of the other principal are in the log, want 1", got)
+		if got := len(w.log.submitted()); got != many {
+			t.Errorf("%d writes of the other principal are in the log, want %d", got, many)
 		}
 	})
 }
