@@ -324,11 +324,11 @@ func TestARegistrarSurvivesADenial(t *testing.T) {
 // stalledEnd is a context that ends when its channel is closed. Whoever asks first for the reason waits until it is
 // released.
 type stalledEnd struct {
-	context.Context
-
 	over, released chan struct{}
 	asked          atomic.Bool
 }
+
+func (*stalledEnd) Deadline() (at time.Time, ok bool) { return time.Time{}, false }
 
 func (e *stalledEnd) Done() <-chan struct{} { return e.over }
 
@@ -351,18 +351,18 @@ func (e *stalledEnd) Err() error {
 func TestARegistrarWaitsForWhatItBegan(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, cl := newTrial(t, 1, 1)
-		var registered context.Context
+		registered := make(chan context.Context, 1)
 		r, err := NewRegistrar(cl, RegistrarOptions{
 			Session: SessionOptions{Timeout: time.Minute},
 			Register: func(ctx context.Context, _ Establishment) error {
-				registered = ctx
+				registered <- ctx
 				return nil
 			},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		end := &stalledEnd{Context: t.Context(), over: make(chan struct{}), released: make(chan struct{})}
+		end := &stalledEnd{over: make(chan struct{}), released: make(chan struct{})}
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(end) }()
 		synctest.Wait()
@@ -375,7 +375,7 @@ func TestARegistrarWaitsForWhatItBegan(t *testing.T) {
 		}
 		close(end.released)
 		synctest.Wait()
-		if registered.Err() == nil {
+		if ctx := <-registered; ctx.Err() == nil {
 			t.Error("the context of the registration lives")
 		}
 	})

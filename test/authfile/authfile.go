@@ -3,6 +3,7 @@ package authfile
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,23 +27,24 @@ func Make(roles map[string]auth.Roles) map[string]auth.Token {
 }
 
 // Text returns a file with the tokens, each with the roles of its name.
-func Text(t testing.TB, tokens map[string]auth.Token, roles map[string]auth.Roles) string {
-	t.Helper()
-	text := "tokens:\n"
+func Text(tb testing.TB, tokens map[string]auth.Token, roles map[string]auth.Roles) string {
+	tb.Helper()
+	text := strings.Builder{}
+	text.WriteString("tokens:\n")
 	for name, token := range tokens {
 		line, err := auth.Line(name, token.Digest(), roles[name], time.Time{})
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
-		text += line + "\n"
+		text.WriteString(line + "\n")
 	}
-	return text
+	return text.String()
 }
 
 // Write writes the file that Text returns.
-func Write(t testing.TB, path string, tokens map[string]auth.Token, roles map[string]auth.Roles) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(Text(t, tokens, roles)), 0o600); err != nil {
-		t.Fatal(err)
+func Write(tb testing.TB, path string, tokens map[string]auth.Token, roles map[string]auth.Roles) {
+	tb.Helper()
+	if err := os.WriteFile(path, []byte(Text(tb, tokens, roles)), 0o600); err != nil {
+		tb.Fatal(err)
 	}
 }
