@@ -183,8 +183,8 @@ func threadTime(t *testing.T) time.Duration {
 	return time.Duration(at.Nano())
 }
 
-// U2: the weight of a transaction, and of an end with its will, follows what it costs, whatever its shape. Costs are the least processor time of some
-// rounds, and are compared with that of plain creates in the same run.
+// U2: the weight of a transaction, and of an end with its will, follows what it costs, whatever its shape. Costs are the
+// least processor time of some rounds, and are compared with that of plain creates in the same run.
 func TestWeightsFollowCosts(t *testing.T) {
 	const most = 4
 	runtime.LockOSThread()
@@ -222,56 +222,64 @@ func TestWeightsFollowCosts(t *testing.T) {
 		}
 		judge(l.name, least, weight)
 	}
-	at.Session = 7
 	for _, e := range endings() {
 		least, weight := time.Duration(0), 0
 		for round := range weighRounds {
-			at.Stamp++
-			owned := each(e.owned, func(i int) tree.Op {
-				return tree.Create{Path: fmt.Sprintf("/services/%04d/owned-%d", i, i), Kind: tree.Ephemeral}
-			})
-			if o, _ := built.Do(at, owned); o.Refused != nil {
-				t.Fatal(o.Refused)
+			wills := make([]*store.Will, e.sessions)
+			weight = 0
+			for n := range wills {
+				at.Session = uint64(n + 1)
+				at.Stamp++
+				owned := each(e.owned, func(i int) tree.Op {
+					return tree.Create{Path: fmt.Sprintf("/services/%04d/owned-%d-%d", i, n, i), Kind: tree.Ephemeral}
+				})
+				if o, _ := built.Do(at, owned); o.Refused != nil {
+					t.Fatal(o.Refused)
+				}
+				wills[n] = &store.Will{Transaction: e.will(round*e.sessions + n), Principals: at.Principals}
+				weight += 1 + built.OwnedWeight(at.Session) + tree.Weight(wills[n].Transaction)
 			}
-			will := &store.Will{Transaction: e.will(round), Principals: at.Principals}
-			weight = 1 + built.OwnedWeight(7) + tree.Weight(will.Transaction)
 			built.Freeze()
 			at.Stamp++
-			began := threadTime(t)
-			ended, _ := built.ExpireSession(at, 7, will)
-			if took := threadTime(t) - began; least == 0 || took < least {
-				least = took
+			took := time.Duration(0)
+			for n, will := range wills {
+				began := threadTime(t)
+				ended, _ := built.ExpireSession(at, uint64(n+1), will)
+				took += threadTime(t) - began
+				if ended.Removed != e.owned || ended.Will.Refused != nil {
+					t.Fatalf("%s: %d ephemerals went, and the will %v", e.name, ended.Removed, ended.Will.Refused)
+				}
 			}
-			if ended.Removed != e.owned || ended.Will.Refused != nil {
-				t.Fatalf("%s: %d ephemerals went, and the will %v", e.name, ended.Removed, ended.Will.Refused)
+			if least == 0 || took < least {
+				least = took
 			}
 		}
 		judge(e.name, least, weight)
 	}
 }
 
-// ending is the end of a session with ephemerals and a will.
+// ending is the end of sessions, in one entry, with ephemerals and wills.
 type ending struct {
-	name  string
-	owned int
-	will  func(round int) tree.Transaction
+	name            string
+	sessions, owned int
+	will            func(n int) tree.Transaction
 }
 
-// endings are ends that are dear: for what the session owns, and for what its will does.
+// endings are ends that are dear: for what the sessions own, and for what their wills do.
 func endings() []ending {
 	return []ending{
-		{"an end with ephemerals", 1000, func(int) tree.Transaction { return tree.Transaction{} }},
-		{"an end with a will of sets", 1, func(round int) tree.Transaction {
+		{"an end with ephemerals", 1, 1000, func(int) tree.Transaction { return tree.Transaction{} }},
+		{"ends with wills of sets", 8, 1, func(n int) tree.Transaction {
 			return each(64, func(i int) tree.Op {
-				return tree.Set{Path: pathAt(7*i + round), Data: make([]byte, 900), Version: tree.Any}
+				return tree.Set{Path: pathAt(7*i + n), Data: make([]byte, 900), Version: tree.Any}
 			})
 		}},
-		{"an end with a will of deep paths", 1, func(round int) tree.Transaction {
+		{"ends with wills of deep paths", 8, 1, func(n int) tree.Transaction {
 			return each(64, func(i int) tree.Op {
-				return tree.Set{Path: deep(i%4, 250), Data: fmt.Append(nil, round), Version: tree.Any}
+				return tree.Set{Path: deep(i%4, 250), Data: fmt.Append(nil, n), Version: tree.Any}
 			})
 		}},
-		{"an end with a will that deletes a subtree", 1, func(round int) tree.Transaction {
+		{"an end with a will that deletes a subtree", 1, 1, func(round int) tree.Transaction {
 			return each(1, func(int) tree.Op { return tree.DeleteTree{Path: fmt.Sprintf("/willed-%d", round)} })
 		}},
 	}
