@@ -19,6 +19,7 @@ import (
 
 	"holdfast/client"
 	"holdfast/client/recipes"
+	"holdfast/node"
 	"holdfast/node/config"
 	"holdfast/session"
 	"holdfast/test/bubble"
@@ -26,16 +27,17 @@ import (
 	"holdfast/tree"
 )
 
-// Ordinary use of a cluster that grows old. A year of a thousand sessions an hour would take many hours of a processor,
-// so there are usesAnHour of them, and the bounds that they reach are as much smaller. Timeouts and intervals are long,
-// because a round costs the same however many sessions there are.
+// Ordinary use of a cluster that grows old. A year of a thousand sessions an hour would take days of a processor, so there
+// is a use every half hour, or usesAPeriod, and the bounds that they reach are as much smaller. Timeouts and intervals are
+// long, because a round costs the same however many sessions there are.
 const (
-	usesAnHour  = 60
+	usesAPeriod = 45
+	agePause    = 30 * time.Minute
 	agePeriods  = 8
 	ageStates   = session.MinCapacityBytes
-	ageRound    = 10 * time.Second
-	ageTimeout  = 2 * time.Minute
-	ageTTL      = 10 * time.Minute
+	ageRound    = 20 * time.Second
+	ageTimeout  = 10 * time.Minute
+	ageTTL      = 20 * time.Minute
 	ageKeepers  = 20
 	ageLocks    = 50
 	ageVariable = "HOLDFAST_AGE_DAYS"
@@ -80,11 +82,13 @@ type aged struct {
 
 func newAged(t *testing.T) *aged {
 	t.Helper()
-	f := &fleet{t: t, configure: func(i int, c *config.Config) {
+	// A commit timeout is a message to each follower.
+	slow := []func(int, *node.Options){func(_ int, o *node.Options) { o.CommitTimeout = 3 * ageRound }}
+	f := &fleet{t: t, options: slow, configure: func(i int, c *config.Config) {
 		c.Peers = c.Peers[max(i-3, 0):max(i+1, 3)]
 		c.Sessions.HeartbeatInterval, c.Sessions.MinTimeout, c.Sessions.MaxTimeout = ageRound, ageTimeout, ageTTL
 		c.Sessions.MaxStateBytes = ageStates
-		c.Raft.HeartbeatTimeout, c.Raft.StallLimit = 20*time.Second, 20*time.Second
+		c.Raft.HeartbeatTimeout, c.Raft.StallLimit = ageRound, ageRound
 		c.Tuning.SnapshotInterval, c.Tuning.SnapshotThreshold, c.Tuning.TrailingLogs = time.Hour, 2000, 500
 	}}
 	f.simulate(3)
@@ -112,14 +116,15 @@ func (a *aged) opens(cl *client.Client) *client.Session {
 // grows lets a time of ordinary use pass. At its end the oldest node is replaced, and another one starts again.
 func (a *aged) grows(d time.Duration) {
 	a.t.Helper()
+	pause := min(agePause, d/usesAPeriod)
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		a.use()
-		if a.uses%usesAnHour == 0 {
+		if a.uses%usesAPeriod == 0 {
 			if _, err := a.clients[0].AllocateIDs(a.t.Context(), 100); err != nil {
 				a.t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Hour / usesAnHour)
+		time.Sleep(pause)
 	}
 	a.restart(a.oldest + 1)
 	operator := a.operator(a.oldest, a.oldest+1, a.oldest+2)
