@@ -83,7 +83,7 @@ type aged struct {
 func newAged(t *testing.T) *aged {
 	t.Helper()
 	// A commit timeout is a message to each follower.
-	slow := []func(int, *node.Options){func(_ int, o *node.Options) { o.CommitTimeout = 3 * ageRound }}
+	slow := []func(int, *node.Options){func(_ int, o *node.Options) { o.CommitTimeout = ageRound }}
 	f := &fleet{t: t, options: slow, configure: func(i int, c *config.Config) {
 		c.Peers = c.Peers[max(i-3, 0):max(i+1, 3)]
 		c.Sessions.HeartbeatInterval, c.Sessions.MinTimeout, c.Sessions.MaxTimeout = ageRound, ageTimeout, ageTTL
