@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"context"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
@@ -52,6 +53,13 @@ func (s *sharedNumbers) store(n numbers) {
 }
 
 func (s *sharedNumbers) has(node session.Node) bool { return s[node/64].Load()>>(node%64)&1 == 1 }
+
+func (s *sharedNumbers) count() (n int) {
+	for i := range s {
+		n += bits.OnesCount64(s[i].Load())
+	}
+	return n
+}
 
 // publish shows index and attachment, and which node numbers are used up, and wakes the calls that wait for index or
 // less.

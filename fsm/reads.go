@@ -115,6 +115,9 @@ func (s *State) Attachment() uint64 { return s.progress.attachment.Load() }
 // lock.
 func (s *State) UsedUp(node session.Node) bool { return s.progress.usedUp.has(node) }
 
+// CountUsedUp returns how many node numbers are used up.
+func (s *State) CountUsedUp() int { return s.progress.usedUp.count() }
+
 // AppliedIndex returns the index of the newest command or configuration entry that has been applied and told to all
 // observers, or of a newer restored snapshot. It takes no lock.
 func (s *State) AppliedIndex() uint64 { return s.progress.index.Load() }

@@ -73,6 +73,9 @@ func sessionMetrics() []metric {
 		gauge("requests_remembered", "Remembered request ids of opens (O2).", func(f *figures) float64 {
 			return float64(f.node.view.Requests())
 		}),
+		gauge("node_numbers_used_up", "Numbers of removed nodes, which no node has again: 254 there are.",
+			func(f *figures) float64 { return float64(f.node.view.CountUsedUp()) }).
+			when("above 200: keep a node's directory when its machine changes, instead of removing the node"),
 		gauge("sessions_local_bytes", "Memory for local sessions, counted as state_bytes is.",
 			func(f *figures) float64 { return float64(f.node.server.LocalUsage().Bytes) }),
 		gauge("sessions_attached", "Sessions that are attached to this node: it takes their touches.",
