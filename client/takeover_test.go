@@ -113,6 +113,29 @@ func TestM1ATakeOverOfAnUpgradedSession(t *testing.T) {
 	})
 }
 
+// M7: a take-over waits while the holder keeps the session, however long that is.
+func TestM7ATakeOverWaitsForTheHolder(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const timeout, kept = 40 * time.Second, 20 * time.Second
+		c := newFakeCluster(t, 1)
+		s := mustOpen(t, newTestClient(t, c, c.endpoints(1, 1)), timeout)
+		begun := time.Now()
+		c.node(1).answer(func(kind string) error {
+			if kind != "resume" || time.Since(begun) >= kept {
+				return nil
+			}
+			return session.MovedTo(session.Session{Attachment: s.Token().Attachment, Instance: 9})
+		})
+		taken, err := newTestClient(t, c, c.endpoints(1, 1)).Resume(t.Context(), s.Token())
+		if took := time.Since(begun); err != nil || took < kept || took > kept+2*DefaultMaxBackoff {
+			t.Fatalf("after %v: %v, %v", took, taken, err)
+		}
+		if n := c.node(1).count("resume"); n > 40 {
+			t.Errorf("%d resumes in %v", n, kept)
+		}
+	})
+}
+
 // A client that other processes beat to a session again and again gives up.
 func TestM1TakeOversAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -107,13 +107,13 @@ func (q *requests) answer(ctx context.Context, node session.Node, r *session.Req
 		q.extend(r.Extend, done)
 	case r.Soonest != nil:
 		q.wait(done, func() { done(q.soonest(ctx, r.Soonest)) })
-	case r.Left != nil:
-		q.takeOvers.recent.Left(r.Left.ID, r.Left.Attachment)
+	case r.Release != nil:
+		q.takeOvers.recent.Release(r.Release...)
 		done(session.Reply{}, nil)
 	default:
 		done(session.Reply{}, &session.FieldError{
 			Field: "request",
-			Limit: "one of open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze, extend, soonest and left",
+			Limit: "one of open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze, extend, soonest and release",
 		})
 	}
 }

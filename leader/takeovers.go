@@ -33,7 +33,7 @@ func (t *takeOvers) refusal(one *session.Session, instance uint64, at session.No
 		return session.MovedTo(*one)
 	}
 	if leftOut, ok := t.lines.Take(time.Now()); ok {
-		t.logger.Warn("two clients want one session: it stays at the one that took it last, for half of its timeout",
+		t.logger.Warn("a session stays at its holder for half of its timeout: another client wants it",
 			"session", one.ID, "timeout", one.Timeout, "holder_at", one.Owner, "other_at", at,
 			"left_out_before", leftOut)
 	}

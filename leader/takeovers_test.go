@@ -71,7 +71,7 @@ func TestM7AHolderThatIsGoneKeepsNothing(t *testing.T) {
 	for name, goes := range map[string]func(w *world, m *member){
 		"its connection has ended": func(w *world, m *member) {
 			now, _ := w.view.Session(5)
-			m.asks(session.Request{Left: &session.LeftRequest{ID: 5, Attachment: now.Attachment}})
+			m.asks(session.Request{Release: []session.Release{{ID: 5, Attachment: now.Attachment}}})
 		},
 		"its node is lost":       func(w *world, m *member) { m.cut(); w.at(w.now() + ms) },
 		"its node does not hear": func(w *world, m *member) { m.replies(silence); w.at(w.now() + 4*beat) },
@@ -126,7 +126,7 @@ func TestM7AnOldConnectionSaysNothing(t *testing.T) {
 			if err := wants(m, 5, 71); err != nil {
 				t.Fatal(err)
 			}
-			m.asks(session.Request{Left: &session.LeftRequest{ID: 5, Attachment: before.Attachment}})
+			m.asks(session.Request{Release: []session.Release{{ID: 5, Attachment: before.Attachment}}})
 			before, _ = w.view.Session(5)
 		}
 		if err := wants(other, 5, 72); !errors.Is(err, session.ErrMoved) {

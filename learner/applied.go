@@ -10,9 +10,7 @@ func (s *Server) Applied(index, _ uint64, changes []session.Change) {
 	ended := make(endings)
 	for i := range changes {
 		c := &changes[i]
-		if c.Kind == session.Ended || c.Session.Owner == s.cfg.Node {
-			s.takeOvers.Note(c, s.clock.now())
-		}
+		s.takeOvers.Note(c, s.clock.now())
 		switch c.Kind {
 		case session.Opened:
 			if s.cfg.Local {

@@ -86,7 +86,17 @@ func (a *asked) applied(behind error) {
 	}); panicked != nil {
 		err = panicked
 	}
+	if behind != nil {
+		a.unwanted()
+	}
 	a.done(grant, err)
+}
+
+// unwanted releases a session that has moved here for a client that is not told.
+func (a *asked) unwanted() {
+	if a.answered && a.refusal == nil && a.request.Resume != nil {
+		a.conn.server.unwanted(a.reply, nil)
+	}
 }
 
 // outcome is what the client is told: this node has applied the reply's index.
@@ -98,7 +108,7 @@ func (a *asked) outcome() (session.Grant, error) {
 		return session.Grant{}, nil
 	case a.conn.over.Load():
 		// The client repeats the request through another connection, which serves the session then.
-		a.conn.server.unwanted(a.reply, nil)
+		a.unwanted()
 		return session.Grant{}, fmt.Errorf("%w: the connection ended", session.ErrOutcomeUnknown)
 	default:
 		return a.conn.serve(a.reply, a.received)

@@ -51,12 +51,16 @@ func (c *connection) Open(ctx context.Context, o session.OpenRequest) (session.G
 // token of a resume.
 func (c *connection) ask(ctx context.Context, r session.Request, t session.Token) (session.Grant, error) {
 	received := c.server.clock.look()
-	reply, err := c.server.upstream.askFor(ctx, r, c.server.unwanted)
+	late := c.server.unwanted
+	if r.Resume == nil { // an open takes no session from anybody
+		late = func(session.Reply, error) {}
+	}
+	reply, err := c.server.upstream.askFor(ctx, r, late)
 	if err != nil {
 		return session.Grant{}, c.server.registry.explain(ctx, reply, err, t)
 	}
 	if err := c.server.wait.index(ctx, reply.Index); err != nil {
-		c.server.unwanted(reply, nil)
+		late(reply, nil)
 		return session.Grant{}, err
 	}
 	return c.serve(reply, received)
@@ -172,7 +176,7 @@ func (c *connection) add(a *attached) {
 // addAll is add for many sessions.
 func (c *connection) addAll(all []*attached) {
 	if !c.keep(all) {
-		c.server.left(all...)
+		c.server.connectionEnded(all...)
 	}
 }
 
@@ -425,5 +429,5 @@ func (c *connection) Disconnect() {
 	c.sessions = attachedSet{}
 	clear(c.locals)
 	c.mu.Unlock()
-	c.server.left(had...)
+	c.server.connectionEnded(had...)
 }

@@ -3,6 +3,7 @@ package learner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"holdfast/session"
@@ -67,8 +68,17 @@ func (c *connection) StartResumes(r session.ResumesRequest, done func([]session.
 
 func (b *resuming) refuse(i int, err error) { b.outcomes[i] = session.Resumed{SafeFor: -1, Err: err} }
 
-// refuseAll refuses all sessions that have no outcome yet, and tells all outcomes.
+// refuseAll refuses all sessions that have no outcome yet, and tells all outcomes. Those that have moved here are released.
 func (b *resuming) refuseAll(err error) {
+	var all []session.Release
+	for n := range b.moved {
+		if b.moved[n].Err == nil {
+			all = append(all, session.Release{ID: b.request.Sessions[n].ID, Attachment: b.moved[n].Attachment})
+		}
+	}
+	for part := range slices.Chunk(all, session.MaxReleases) {
+		b.conn.server.tellReleased(part)
+	}
 	for _, i := range b.at {
 		b.refuse(i, err)
 	}

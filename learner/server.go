@@ -119,7 +119,7 @@ type Server struct {
 	confirmations *confirmations
 	// tree serves the tree.
 	tree *namespace.Service
-	// takeOvers are the take-overs of sessions that are served here (M7).
+	// takeOvers are the recent take-overs of all sessions: those that are served here may have come afterwards (M7).
 	takeOvers session.TakeOvers
 	// expiries writes the lines about sessions that have expired.
 	expiries *expiryLog

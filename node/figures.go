@@ -311,7 +311,7 @@ func ledMetrics() []metric {
 		counter("resumes_contested", "Resumes that this node refused as the leader, because another client took the session "+
 			"less than half of its timeout ago and is still connected (M7).",
 			func(f *figures) float64 { return float64(f.led.Contested) }).
-			when("it rises: two clients use one session; the leader's log names it"),
+			when("it goes on rising: two clients use one session; the leader's log names it"),
 		counter("led_marks_returned", "Closing marks taken back (E4).", func(f *figures) float64 {
 			return float64(f.led.Returned)
 		}),

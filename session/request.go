@@ -23,8 +23,8 @@ type Request struct {
 	Extend *ExtendRequest
 	// Soonest asks which sessions are soonest to expire, as Explain.
 	Soonest *SoonestRequest
-	// Left says that the connection which resumed a session has ended (M7).
-	Left *LeftRequest
+	// Release says that the connection which resumed some sessions has ended (M7).
+	Release []Release
 	// Trace is the request's place in a trace, nil if it is in none.
 	Trace *Trace
 }
@@ -67,8 +67,11 @@ type ClaimRequest struct {
 // UpgradeRequest asks for the upgrade of a session of the node that asks. Its fields are those of [UpgradeSession].
 type UpgradeRequest UpgradeSession
 
-// LeftRequest names the session that a connection had, and the attachment that its resume made.
-type LeftRequest struct {
+// MaxReleases is the number of releases in one request.
+const MaxReleases = 1000
+
+// Release names a session that a connection had, and the attachment that its resume made.
+type Release struct {
 	ID         ID
 	Attachment uint64
 }

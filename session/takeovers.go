@@ -10,13 +10,13 @@ import (
 type TakeOvers struct {
 	mu  sync.Mutex
 	all map[ID]*takeOver // guarded by mu
-	// enough is the number of take-overs at which those that are over are dropped. guarded by mu
+	// enough is the number of take-overs at which records of the past are dropped. guarded by mu
 	enough int
 }
 
 // takeOver is the newest take-over of a session.
 type takeOver struct {
-	// attachment is the one that the present holder has, at is when the session was taken, until when that is over.
+	// attachment is the one that the present holder has. The holder took the session at, and keeps it until.
 	attachment uint64
 	at, until  time.Duration
 	// told says that somebody has asked for the session meanwhile.
@@ -74,11 +74,13 @@ func (t *TakeOvers) Recent(id ID, attachment uint64, now time.Duration) (at time
 	return one.at, first, true
 }
 
-// Left notes that the connection of an attachment's holder has ended.
-func (t *TakeOvers) Left(id ID, attachment uint64) {
+// Release notes that the connections of attachments' holders have ended.
+func (t *TakeOvers) Release(all ...Release) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if one := t.all[id]; one != nil && one.attachment == attachment {
-		delete(t.all, id)
+	for _, r := range all {
+		if one := t.all[r.ID]; one != nil && one.attachment == r.Attachment {
+			delete(t.all, r.ID)
+		}
 	}
 }

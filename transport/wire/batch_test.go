@@ -56,7 +56,7 @@ func drawRequest(t *rapid.T) session.Request {
 			{ID: 9, Attachment: 1, Attempt: 1},
 		}}
 	case 7:
-		r.Left = &session.LeftRequest{ID: token.ID, Attachment: token.Attachment}
+		r.Release = []session.Release{{ID: token.ID, Attachment: token.Attachment}, {ID: 9, Attachment: 1}}
 	case 5:
 		r.Upgrade = &session.UpgradeRequest{ID: token.ID, Timeout: time.Second, Labels: drawLabels(t), MS: 7}
 	}

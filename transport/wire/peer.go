@@ -135,7 +135,7 @@ func AnswerFrom(p *peerv1.Answer) (*session.Answer, error) {
 }
 
 const requestBodies = "open, resume, close, read, claim, upgrade, resumes, explain, kill, freeze, extend, soonest " +
-	"or left"
+	"or release"
 
 func requestProto(r *session.Request) (*peerv1.Request, error) {
 	p := &peerv1.Request{Seq: r.Seq}
@@ -179,10 +179,8 @@ func requestProto(r *session.Request) (*peerv1.Request, error) {
 		p.Body = &peerv1.Request_Extend{Extend: extendProto(r.Extend)}
 	case r.Soonest != nil:
 		p.Body = &peerv1.Request_Soonest{Soonest: soonestProto(r.Soonest)}
-	case r.Left != nil:
-		p.Body = &peerv1.Request_Left{Left: &peerv1.LeftRequest{
-			SessionId: uint64(r.Left.ID), Attachment: r.Left.Attachment,
-		}}
+	case r.Release != nil:
+		p.Body = &peerv1.Request_Release{Release: releaseProto(r.Release)}
 	default:
 		return nil, &session.FieldError{Field: "request", Limit: requestBodies}
 	}
@@ -224,12 +222,37 @@ func requestFrom(p *peerv1.Request) (*session.Request, error) {
 		r.Extend, err = peerExtendFrom(b.Extend)
 	case *peerv1.Request_Soonest:
 		r.Soonest, err = soonestFrom(b.Soonest)
-	case *peerv1.Request_Left:
-		r.Left = &session.LeftRequest{ID: session.ID(b.Left.GetSessionId()), Attachment: b.Left.GetAttachment()}
+	case *peerv1.Request_Release:
+		r.Release, err = releaseFrom(b.Release)
 	default:
 		err = &session.FieldError{Field: "body", Limit: requestBodies}
 	}
 	return r, err
+}
+
+func releaseProto(all []session.Release) *peerv1.ReleaseRequest {
+	p := &peerv1.ReleaseRequest{}
+	for _, r := range all {
+		p.SessionIds, p.Attachments = append(p.SessionIds, uint64(r.ID)), append(p.Attachments, r.Attachment)
+	}
+	return p
+}
+
+func releaseFrom(p *peerv1.ReleaseRequest) ([]session.Release, error) {
+	ids, err := idsFrom("session_ids", p.GetSessionIds(), session.MaxReleases)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(ids) == 0:
+		return nil, &session.FieldError{Field: "session_ids", Limit: "at least 1"}
+	case len(p.GetAttachments()) != len(ids):
+		return nil, &session.FieldError{Field: "attachments", Limit: "as many as session_ids"}
+	}
+	all := make([]session.Release, len(ids))
+	for i, id := range ids {
+		all[i] = session.Release{ID: id, Attachment: p.GetAttachments()[i]}
+	}
+	return all, nil
 }
 
 // PeerOpenFrom returns a learner's request for a session.

@@ -147,18 +147,29 @@ func (a *answers) resumeGlobal(c *Conn, r *window.Request, h *Session) {
 
 // takeOver repeats the resume of a caller that takes a session over, with the attachment that the refusal names (M1).
 // It reports whether it does. The first repeat goes out at once, because an old token is the common case. Later ones
-// wait, so that two processes that fight for a session come to an end. A resume that no caller waits for is not
-// repeated: another process took the session from this client.
+// wait, so that two processes that fight for a session come to an end. A refusal that names the attachment that was asked
+// for says that the holder keeps the session for half of its timeout (M7): the resume waits for that as long as its
+// caller does. A resume that no caller waits for is not repeated: another process took the session from this client.
 func (a *answers) takeOver(c *Conn, r *window.Request, h *Session, err error) bool {
 	now, ok := errors.AsType[*session.MovedError](err)
-	if h.joining == nil || !ok || now.Instance == a.cfg.Instance || h.contested == MaxTakeOvers {
+	if h.joining == nil || !ok || now.Instance == a.cfg.Instance {
+		return false
+	}
+	kept := h.token.Attachment == now.Attachment && h.token.Local == now.Local
+	if !kept && h.contested == MaxTakeOvers {
 		return false
 	}
 	h.joining.last = err
 	h.token.Attachment, h.token.Local = now.Attachment, now.Local
-	if h.contested++; h.contested == 1 {
+	switch {
+	case kept:
+		h.kept++
+		c.window.PutOff(r, a.now.Add(a.cfg.Jitter.Backoff(h.kept)))
+	case h.contested == 0:
+		h.contested++
 		c.window.Repeat(r)
-	} else {
+	default:
+		h.contested++
 		c.window.PutOff(r, a.now.Add(a.cfg.Jitter.Backoff(h.contested)))
 	}
 	a.servedFor(c, h.token)

@@ -41,8 +41,9 @@ type attachment struct {
 	on       *Conn
 	since    uint64
 	resuming *window.Request
-	// contested counts the refusals of a caller who takes the session over. See answers.takeOver.
-	contested int
+	// contested counts the refusals of a caller who takes the session over because another process was ahead, kept those
+	// because the holder keeps the session for a while. See answers.takeOver.
+	contested, kept int
 	// doubted: the session was resumed because a node said that it had moved, and not who has it. See answers.moved.
 	doubted bool
 }

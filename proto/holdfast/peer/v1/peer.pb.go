@@ -903,7 +903,7 @@ type Request struct {
 	//	*Request_Freeze
 	//	*Request_Extend
 	//	*Request_Soonest
-	//	*Request_Left
+	//	*Request_Release
 	Body isRequest_Body `protobuf_oneof:"body"`
 	// As in holdfast.v1.ClientMessage: the span of the node that asks.
 	Trace         []byte `protobuf:"bytes,25,opt,name=trace,proto3" json:"trace,omitempty"`
@@ -1063,10 +1063,10 @@ func (x *Request) GetSoonest() *SoonestRequest {
 	return nil
 }
 
-func (x *Request) GetLeft() *LeftRequest {
+func (x *Request) GetRelease() *ReleaseRequest {
 	if x != nil {
-		if x, ok := x.Body.(*Request_Left); ok {
-			return x.Left
+		if x, ok := x.Body.(*Request_Release); ok {
+			return x.Release
 		}
 	}
 	return nil
@@ -1131,8 +1131,8 @@ type Request_Soonest struct {
 	Soonest *SoonestRequest `protobuf:"bytes,19,opt,name=soonest,proto3,oneof"`
 }
 
-type Request_Left struct {
-	Left *LeftRequest `protobuf:"bytes,20,opt,name=left,proto3,oneof"`
+type Request_Release struct {
+	Release *ReleaseRequest `protobuf:"bytes,20,opt,name=release,proto3,oneof"`
 }
 
 func (*Request_Open) isRequest_Body() {}
@@ -1159,7 +1159,7 @@ func (*Request_Extend) isRequest_Body() {}
 
 func (*Request_Soonest) isRequest_Body() {}
 
-func (*Request_Left) isRequest_Body() {}
+func (*Request_Release) isRequest_Body() {}
 
 // Requests are what waits at a learner, in the order in which the leader takes them: 1 to 1,024. No field may be added:
 // its reader refuses a field that it does not know, and the stream ends.
@@ -2086,30 +2086,30 @@ func (x *SoonestRequest) GetMaxRemaining() *durationpb.Duration {
 	return nil
 }
 
-// LeftRequest says that the connection which resumed a session has ended (M7). The reply is empty.
-type LeftRequest struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	SessionId uint64                 `protobuf:"fixed64,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The attachment that the resume made.
-	Attachment    uint64 `protobuf:"varint,2,opt,name=attachment,proto3" json:"attachment,omitempty"`
+// ReleaseRequest says that the connection which resumed some sessions has ended (M7). The reply is empty.
+type ReleaseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sessions, at most 1,000, and the attachment that the resume of each made.
+	SessionIds    []uint64 `protobuf:"fixed64,1,rep,packed,name=session_ids,json=sessionIds,proto3" json:"session_ids,omitempty"`
+	Attachments   []uint64 `protobuf:"varint,2,rep,packed,name=attachments,proto3" json:"attachments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *LeftRequest) Reset() {
-	*x = LeftRequest{}
+func (x *ReleaseRequest) Reset() {
+	*x = ReleaseRequest{}
 	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *LeftRequest) String() string {
+func (x *ReleaseRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*LeftRequest) ProtoMessage() {}
+func (*ReleaseRequest) ProtoMessage() {}
 
-func (x *LeftRequest) ProtoReflect() protoreflect.Message {
+func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_holdfast_peer_v1_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2121,23 +2121,23 @@ func (x *LeftRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use LeftRequest.ProtoReflect.Descriptor instead.
-func (*LeftRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseRequest) Descriptor() ([]byte, []int) {
 	return file_holdfast_peer_v1_peer_proto_rawDescGZIP(), []int{24}
 }
 
-func (x *LeftRequest) GetSessionId() uint64 {
+func (x *ReleaseRequest) GetSessionIds() []uint64 {
 	if x != nil {
-		return x.SessionId
+		return x.SessionIds
 	}
-	return 0
+	return nil
 }
 
-func (x *LeftRequest) GetAttachment() uint64 {
+func (x *ReleaseRequest) GetAttachments() []uint64 {
 	if x != nil {
-		return x.Attachment
+		return x.Attachments
 	}
-	return 0
+	return nil
 }
 
 // Reply answers a request.
@@ -3093,7 +3093,7 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\fdigest_index\x18\x0f \x01(\x04R\vdigestIndex\x12\x16\n" +
 	"\x06digest\x18\x10 \x01(\fR\x06digest\x12\x1a\n" +
 	"\bdraining\x18\x14 \x01(\bR\bdraining\x12\x1b\n" +
-	"\tfull_disk\x18\x15 \x01(\bR\bfullDisk\"\xa6\x06\n" +
+	"\tfull_disk\x18\x15 \x01(\bR\bfullDisk\"\xaf\x06\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x04open\x18\x03 \x01(\v2\x1d.holdfast.peer.v1.OpenRequestH\x00R\x04open\x129\n" +
@@ -3107,8 +3107,8 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\x04kill\x18\x10 \x01(\v2\x1d.holdfast.peer.v1.KillRequestH\x00R\x04kill\x129\n" +
 	"\x06freeze\x18\x11 \x01(\v2\x1f.holdfast.peer.v1.FreezeRequestH\x00R\x06freeze\x129\n" +
 	"\x06extend\x18\x12 \x01(\v2\x1f.holdfast.peer.v1.ExtendRequestH\x00R\x06extend\x12<\n" +
-	"\asoonest\x18\x13 \x01(\v2 .holdfast.peer.v1.SoonestRequestH\x00R\asoonest\x123\n" +
-	"\x04left\x18\x14 \x01(\v2\x1d.holdfast.peer.v1.LeftRequestH\x00R\x04left\x12\x14\n" +
+	"\asoonest\x18\x13 \x01(\v2 .holdfast.peer.v1.SoonestRequestH\x00R\asoonest\x12<\n" +
+	"\arelease\x18\x14 \x01(\v2 .holdfast.peer.v1.ReleaseRequestH\x00R\arelease\x12\x14\n" +
 	"\x05trace\x18\x19 \x01(\fR\x05traceB\x06\n" +
 	"\x04body\"A\n" +
 	"\bRequests\x125\n" +
@@ -3174,13 +3174,11 @@ const file_holdfast_peer_v1_peer_proto_rawDesc = "" +
 	"\fopened_after\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vopenedAfter\x12?\n" +
 	"\ropened_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fopenedBefore\x12>\n" +
 	"\rmin_remaining\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\fminRemaining\x12>\n" +
-	"\rmax_remaining\x18\a \x01(\v2\x19.google.protobuf.DurationR\fmaxRemaining\"L\n" +
-	"\vLeftRequest\x12\x1d\n" +
-	"\n" +
-	"session_id\x18\x01 \x01(\x06R\tsessionId\x12\x1e\n" +
-	"\n" +
-	"attachment\x18\x02 \x01(\x04R\n" +
-	"attachment\"\x85\x03\n" +
+	"\rmax_remaining\x18\a \x01(\v2\x19.google.protobuf.DurationR\fmaxRemaining\"S\n" +
+	"\x0eReleaseRequest\x12\x1f\n" +
+	"\vsession_ids\x18\x01 \x03(\x06R\n" +
+	"sessionIds\x12 \n" +
+	"\vattachments\x18\x02 \x03(\x04R\vattachments\"\x85\x03\n" +
 	"\x05Reply\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -3292,7 +3290,7 @@ var file_holdfast_peer_v1_peer_proto_goTypes = []any{
 	(*FreezeRequest)(nil),         // 22: holdfast.peer.v1.FreezeRequest
 	(*ExtendRequest)(nil),         // 23: holdfast.peer.v1.ExtendRequest
 	(*SoonestRequest)(nil),        // 24: holdfast.peer.v1.SoonestRequest
-	(*LeftRequest)(nil),           // 25: holdfast.peer.v1.LeftRequest
+	(*ReleaseRequest)(nil),        // 25: holdfast.peer.v1.ReleaseRequest
 	(*Reply)(nil),                 // 26: holdfast.peer.v1.Reply
 	(*Moved)(nil),                 // 27: holdfast.peer.v1.Moved
 	(*Refusal)(nil),               // 28: holdfast.peer.v1.Refusal
@@ -3335,7 +3333,7 @@ var file_holdfast_peer_v1_peer_proto_depIdxs = []int32{
 	22, // 19: holdfast.peer.v1.Request.freeze:type_name -> holdfast.peer.v1.FreezeRequest
 	23, // 20: holdfast.peer.v1.Request.extend:type_name -> holdfast.peer.v1.ExtendRequest
 	24, // 21: holdfast.peer.v1.Request.soonest:type_name -> holdfast.peer.v1.SoonestRequest
-	25, // 22: holdfast.peer.v1.Request.left:type_name -> holdfast.peer.v1.LeftRequest
+	25, // 22: holdfast.peer.v1.Request.release:type_name -> holdfast.peer.v1.ReleaseRequest
 	9,  // 23: holdfast.peer.v1.Requests.requests:type_name -> holdfast.peer.v1.Request
 	26, // 24: holdfast.peer.v1.Replies.replies:type_name -> holdfast.peer.v1.Reply
 	38, // 25: holdfast.peer.v1.OpenRequest.timeout:type_name -> google.protobuf.Duration
@@ -3405,7 +3403,7 @@ func file_holdfast_peer_v1_peer_proto_init() {
 		(*Request_Freeze)(nil),
 		(*Request_Extend)(nil),
 		(*Request_Soonest)(nil),
-		(*Request_Left)(nil),
+		(*Request_Release)(nil),
 	}
 	file_holdfast_peer_v1_peer_proto_msgTypes[28].OneofWrappers = []any{
 		(*ForwardRequest_Hello)(nil),

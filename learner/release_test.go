@@ -2,6 +2,7 @@ package learner
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,13 +14,19 @@ import (
 func (w *world) takenBy(ctx context.Context, c session.Connection) {
 	w.t.Helper()
 	w.view.put(session.Session{ID: 1, Timeout: timeout, Owner: 2, Attachment: 6, Instance: 3})
+	w.comesHere(ctx, c, 3)
+}
+
+// comesHere resumes session 1 through c for instance 2, after a former instance.
+func (w *world) comesHere(ctx context.Context, c session.Connection, former uint64) {
+	w.t.Helper()
 	done := later(func() (session.Grant, error) {
 		return c.Resume(ctx, session.ResumeRequest{Token: w.token(1, 6), Instance: 2, Attempt: 1})
 	})
 	r := w.leader.request()
 	now := session.Session{ID: 1, Timeout: timeout, Owner: 1, Attachment: 7, Instance: 2}
 	w.view.put(now)
-	w.server.Applied(0, 1, []session.Change{{Kind: session.Moved, Session: now, Former: 3}})
+	w.server.Applied(0, 1, []session.Change{{Kind: session.Moved, Session: now, Former: former}})
 	w.leader.reply(session.Reply{Seq: r.Seq, Term: 1, Session: now})
 	if got := <-done; got.err != nil {
 		w.t.Fatal(got.err)
@@ -30,7 +37,7 @@ func (w *world) takenBy(ctx context.Context, c session.Connection) {
 func (w *world) left() {
 	w.t.Helper()
 	w.settle()
-	if r := w.leader.request(); r.Left == nil || *r.Left != (session.LeftRequest{ID: 1, Attachment: 7}) {
+	if r := w.leader.request(); !slices.Equal(r.Release, []session.Release{{ID: 1, Attachment: 7}}) {
 		w.t.Errorf("the leader was asked %+v, want that the connection has ended", r)
 	}
 }
@@ -54,6 +61,21 @@ func TestM7ConnectionsThatEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// M7: so it is when the client took the session at another node, and came here afterwards.
+func TestM7AHolderThatHasMoved(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.follow()
+		taken := session.Session{ID: 1, Timeout: timeout, Owner: 2, Attachment: 6, Instance: 2}
+		w.view.put(taken)
+		w.server.Applied(0, 1, []session.Change{{Kind: session.Moved, Session: taken, Former: 3}})
+		c := w.connect(&events{})
+		w.comesHere(t.Context(), c, 2)
+		c.Disconnect()
+		w.left()
+	})
 }
 
 // M7: a call is no connection, so its client keeps nobody away.
