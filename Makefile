@@ -224,7 +224,7 @@ e2e: images ## Run the tests with containers: real processes, disks and partitio
 	@cat bin/e2e-figures.md
 
 .PHONY: proof
-proof: ## Run everything, long: SOAK=20000 seeds, 1,000 power cuts, all planted bugs, fuzzing; about 5 hours on 2 cores
+proof: ## Run everything, long: SOAK=20000 seeds, 1,000 power cuts, all planted bugs, fuzzing; about 6 hours on 2 cores
 	for module in bench/etcd tools; do go -C $$module mod tidy -diff; done # fetches hundreds of modules that nothing else needs
 	go test -race -count=1 -timeout 30m ./...
 	for module in $(MODULES); do go -C $$module test -count=1 -timeout=30m ./...; done
@@ -235,7 +235,7 @@ proof: ## Run everything, long: SOAK=20000 seeds, 1,000 power cuts, all planted 
 	$(MAKE) e2e E2E=full
 	$(MAKE) release-check COLD=1
 	$(MAKE) disks CUTS=1000
-	HOLDFAST_AGE_DAYS=365 go test -count=1 -timeout 2h -v -run '^TestAgeing$$' ./test/whole
+	HOLDFAST_AGE_DAYS=90 go test -count=1 -timeout 4h -v -run '^TestAgeing$$' ./test/whole
 	$(MAKE) fuzz TIME=1m
 	$(MAKE) soak SEEDS=$(SOAK)
 
