@@ -47,7 +47,9 @@ func (s *stores) judge(d *dir) (stamp, error) {
 	if count == 0 { // Raft opens no snapshot, and nothing else checks the log
 		err = log.suits(snapshotMark{}, newest)
 	}
-	return stamp{Directory: d.record.Directory, Start: d.Incarnation, Former: d.record.Log, Snapshot: newest}, err
+	return stamp{
+		Directory: d.record.Directory, Key: d.record.Key, Start: d.Incarnation, Former: d.record.Log, Snapshot: newest,
+	}, err
 }
 
 // mark returns the newest snapshot that was complete, even if it is gone, and how many snapshots there are. stamped is

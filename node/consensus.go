@@ -71,7 +71,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		Dial:             n.ports.security.dialRaft,
 		MaxHandshakes:    n.ports.parts.handshakes,
 		HandshakeTimeout: raftTimeout,
-		Directory:        n.admission.mine,
+		Key:              n.dir.record.Key,
 		Elsewhere:        n.roster.raftAddressOf,
 		Waits:            !n.admission.admitted(),
 		Meet:             n.admission.answer,

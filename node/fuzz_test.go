@@ -17,20 +17,20 @@ import (
 func FuzzIdentity(f *testing.F) {
 	f.Add(
 		[]byte(
-			`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
-				`"founders":{"1":"00000000000000aa"},"log":5}`,
+			`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"1ad88d0b44370997","key":"aa00000000000000000000000000000000000000000000000000000000000000",` +
+				`"founders":{"1":"1ad88d0b44370997"},"log":5}`,
 		),
 	)
 	f.Add([]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"new":{}}`))
 	f.Add(
 		[]byte(
-			`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
-				`"founders":{"1":"00000000000000aa"},"log":7}`,
+			`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"1ad88d0b44370997","key":"aa00000000000000000000000000000000000000000000000000000000000000",` +
+				`"founders":{"1":"1ad88d0b44370997"},"log":7}`,
 		),
 	)
-	f.Add([]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","log":8}`))
+	f.Add([]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"1ad88d0b44370997","key":"aa00000000000000000000000000000000000000000000000000000000000000","log":8}`))
 	f.Add(
-		[]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa","founded":1,"log":7}`),
+		[]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"1ad88d0b44370997","key":"aa00000000000000000000000000000000000000000000000000000000000000","founded":1,"log":7}`),
 	)
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":7}`))
 	f.Add([]byte(`{"format":1,"cluster_id":"c","node":257,"incarnation":18446744073709551615}`))

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +36,8 @@ type identityRecord struct {
 	// Directory is the identity of the directory, made with the directory. A node on another directory is another node
 	// to its peers, because it has forgotten its votes and its log.
 	Directory raftnet.Directory `json:"directory"`
+	// Key proves Directory to other nodes. A file that an operator has written again lacks it, and the stamp has it.
+	Key raftnet.Key `json:"key,omitzero"`
 	// Founders are the directories that the cluster began with, by node, including this node's if it is a founder. They
 	// are nil until this node may take part in Raft (see admission).
 	Founders directories `json:"founders,omitempty"`
@@ -179,9 +179,13 @@ func begin(path string, want identityRecord, now time.Time) (record identityReco
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		found, err = want, checkEmpty(path)
-		found.Directory = newDirectory()
+		found.Key = raftnet.NewKey()
+		found.Directory = found.Key.Directory()
 	case err == nil:
 		err = found.check(want)
+		if err == nil && found.Key == (raftnet.Key{}) {
+			err = found.findKey(path)
+		}
 	}
 	if err != nil {
 		return identityRecord{}, 0, err
@@ -221,7 +225,17 @@ func readIdentity(path string) (identityRecord, error) {
 // node has stamped its log before it may take part.
 func (r identityRecord) sound() bool {
 	return r.Incarnation >= 1 && r.Incarnation < math.MaxUint64 && r.Log <= r.Incarnation && r.Directory != 0 &&
-		(len(r.Founders) == 0 || r.Log != 0)
+		(len(r.Founders) == 0 || r.Log != 0) && (r.Key == raftnet.Key{} || r.Key.Directory() == r.Directory)
+}
+
+// findKey takes the directory's key from the log's stamp.
+func (r *identityRecord) findKey(path string) error {
+	s, ok := stampIn(filepath.Join(path, logFile))
+	if !ok || s.Key.Directory() != r.Directory {
+		return errDamaged(path)
+	}
+	r.Key = s.Key
+	return nil
 }
 
 // errDamaged says how to go on without the identity file. Writing the file by hand is the last resort: with the
@@ -298,17 +312,6 @@ func writeIdentity(path string, r identityRecord) error {
 		return err
 	}
 	return syncDir(path)
-}
-
-// newDirectory returns an identity for a new directory.
-func newDirectory() raftnet.Directory {
-	for {
-		var b [8]byte
-		_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-		if d := raftnet.Directory(binary.BigEndian.Uint64(b[:])); d != 0 {
-			return d
-		}
-	}
 }
 
 func syncDir(path string) error {

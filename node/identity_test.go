@@ -53,8 +53,8 @@ func TestOpenDirCountsStarts(t *testing.T) {
 		}
 		former = d.Incarnation
 		b, err := os.ReadFile(filepath.Join(path, "identity"))
-		if line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d,"directory":"%v"}`+"\n",
-			former, d.record.Directory); err != nil || string(b) != line {
+		if line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d,"directory":"%v","key":"%x"}`+"\n",
+			former, d.record.Directory, d.record.Key[:]); err != nil || string(b) != line {
 			t.Errorf("got identity %q, %v, want %q", b, err, line)
 		}
 		mustClose(t, d)
@@ -181,7 +181,7 @@ func TestRemedy(t *testing.T) {
 func TestOpenDirCountsOnWhenTheClockIsBehind(t *testing.T) {
 	path := t.TempDir()
 	ahead := uint64(time.Now().Add(time.Hour).UnixMilli())
-	line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d,"directory":"00000000000000aa"}`,
+	line := fmt.Sprintf(`{"format":1,"cluster_id":"holdfast","node":1,"incarnation":%d,"directory":"1ad88d0b44370997","key":"aa00000000000000000000000000000000000000000000000000000000000000"}`,
 		ahead)
 	if err := os.WriteFile(filepath.Join(path, "identity"), []byte(line), 0o600); err != nil {
 		t.Fatal(err)

@@ -216,7 +216,7 @@ func (f *foundation) fill(d *dir) (err error) {
 	if err != nil {
 		return err
 	}
-	begun := stamp{Directory: d.record.Directory, Start: d.Incarnation, Former: d.record.Log}
+	begun := stamp{Directory: d.record.Directory, Key: d.record.Key, Start: d.Incarnation, Former: d.record.Log}
 	if err = begun.write(log); err != nil {
 		return err
 	}

@@ -31,8 +31,10 @@ const stampKey = "holdfast.stamp"
 // neither: one of the two files is an older copy.
 type stamp struct {
 	Directory raftnet.Directory `json:"directory"`
-	Start     uint64            `json:"start"`
-	Former    uint64            `json:"former"`
+	// Key is the directory's, for an identity file that was lost and written again.
+	Key    raftnet.Key `json:"key,omitzero"`
+	Start  uint64      `json:"start"`
+	Former uint64      `json:"former"`
 	// Snapshot is the newest snapshot that was completed in this directory. It is written before Raft cuts the log
 	// after the snapshot, and before the leader hears that the snapshot has arrived.
 	Snapshot snapshotMark `json:"snapshot,omitzero"`

@@ -11,15 +11,18 @@ import (
 	"go.etcd.io/bbolt"
 
 	"holdfast/test/bubble"
+	"holdfast/transport/raftnet"
 )
 
 // The files of a data directory stay what they are: identity file, stamp and origin.
 func TestGoldenFilesOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, golden := range []string{
-		`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa"}`,
-		`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"00000000000000aa",` +
-			`"founders":{"1":"00000000000000aa"},"log":7}`,
+		`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"1ad88d0b44370997",` +
+			`"key":"aa00000000000000000000000000000000000000000000000000000000000000"}`,
+		`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"1ad88d0b44370997",` +
+			`"key":"aa00000000000000000000000000000000000000000000000000000000000000",` +
+			`"founders":{"1":"1ad88d0b44370997"},"log":7}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, identityFile), []byte(golden), 0o600); err != nil {
 			t.Fatal(err)
@@ -29,7 +32,8 @@ func TestGoldenFilesOfADirectory(t *testing.T) {
 			t.Errorf("%s became %s, %v", golden, b, err)
 		}
 	}
-	const golden = `{"directory":"00000000000000aa","start":9,"former":7,"snapshot":{"id":"2-812-1","index":812,"term":2}}`
+	const golden = `{"directory":"1ad88d0b44370997",` +
+		`"key":"aa00000000000000000000000000000000000000000000000000000000000000","start":9,"former":7,"snapshot":{"id":"2-812-1","index":812,"term":2}}`
 	store, err := openBolt(filepath.Join(dir, logFile))
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +46,7 @@ func TestGoldenFilesOfADirectory(t *testing.T) {
 	if err = store.Set([]byte("holdfast.stamp"), []byte(golden)); err != nil {
 		t.Fatal(err)
 	}
-	want := stamp{Directory: 0xaa, Start: 9, Former: 7, Snapshot: snapshotMark{"2-812-1", 812, 2}}
+	want := stamp{Directory: raftnet.Key{0xaa}.Directory(), Key: raftnet.Key{0xaa}, Start: 9, Former: 7, Snapshot: snapshotMark{"2-812-1", 812, 2}}
 	s, err := readStamp(store)
 	if b, _ := json.Marshal(s); err != nil || s != want || string(b) != golden {
 		t.Errorf("%s became %s, %v", golden, b, err)

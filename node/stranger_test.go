@@ -20,16 +20,16 @@ import (
 	"holdfast/transport/raftnet"
 )
 
-// stranger is a process that reaches the ports for nodes, and says that it is a node. What it says of itself anybody
-// can learn: greetings tell the cluster's name and the directories.
+// stranger is a process that reaches the ports for nodes, and says that it is a node. Greetings tell anybody the
+// cluster's name and the directories. One that has the key of a member's directory is as good as the member.
 type stranger struct {
 	*raftnet.Layer
 	c    *testCluster
 	dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// stranger returns a stranger that speaks to Raft's ports as a node on a directory. The test closes it.
-func (c *testCluster) stranger(as session.Node, d raftnet.Directory) stranger {
+// stranger returns a stranger that speaks to Raft's ports as a node, with the key of a directory. The test closes it.
+func (c *testCluster) stranger(as session.Node, key raftnet.Key) stranger {
 	c.t.Helper()
 	host := c.Host("stranger")
 	listener, err := host.Listen("stranger:7401")
@@ -37,7 +37,7 @@ func (c *testCluster) stranger(as session.Node, d raftnet.Directory) stranger {
 		c.t.Fatal(err)
 	}
 	return stranger{raftnet.New(raftnet.Config{
-		ClusterID: c.nodes[0].cfg.ClusterID, Settings: c.nodes[0].cfg.ClusterSettings(), Node: as, Directory: d,
+		ClusterID: c.nodes[0].cfg.ClusterID, Settings: c.nodes[0].cfg.ClusterSettings(), Node: as, Key: key,
 		Advertise: "stranger:7401", Listener: listener, Dial: host.Dial,
 	}), c, host.Dial}
 }
@@ -70,7 +70,7 @@ func TestANumberOfNoNodeIsRefused(t *testing.T) {
 			if tt.as == n.cfg.Node {
 				tt.as = 3
 			}
-			s := c.stranger(tt.as, 0xbad)
+			s := c.stranger(tt.as, raftnet.Key{0xba})
 			conn, err := s.Dial(raft.ServerAddress(n.name+":7401"), time.Second)
 			if err == nil {
 				_ = conn.Close()
@@ -99,7 +99,7 @@ func TestNobodyFollowsALeaderAsItself(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()
 		n := c.leader(within)
-		s := c.stranger(9, 0xbad)
+		s := c.stranger(9, raftnet.Key{0xba})
 		defer s.close()
 		link, err := s.follow(
 			n, session.Hello{
@@ -140,7 +140,7 @@ func TestAbsurdTermsEndNoCluster(t *testing.T) {
 		defer c.stop()
 		lead := c.leader(within)
 		as := c.others(lead)[0]
-		s := c.stranger(as.cfg.Node, as.admission.mine)
+		s := c.stranger(as.cfg.Node, as.dir.record.Key)
 		defer s.close()
 		term, last := lead.roster.term(), lead.view.AppliedIndex()
 		header := raft.RPCHeader{
@@ -316,7 +316,7 @@ func TestAGarbageSnapshotIsRefused(t *testing.T) {
 		if err = errors.Join(err, good.Close()); err != nil {
 			t.Fatal(err)
 		}
-		s := c.stranger(as.cfg.Node, as.admission.mine)
+		s := c.stranger(as.cfg.Node, as.dir.record.Key)
 		defer s.close()
 		tr := raftnet.NewTransport(s.Layer, 0).NetworkTransport
 		send := func(index uint64, data string) error {
@@ -377,7 +377,7 @@ func TestNobodyIsShutOutByAStreamInItsName(t *testing.T) {
 				lead := c.leader(within)
 				n := c.others(lead)[0]
 				c.eventually("it serves", within, func() bool { return n.health.check() == nil })
-				s := c.stranger(9, 0xbad)
+				s := c.stranger(9, raftnet.Key{0xba})
 				defer s.close()
 				hello := n.roles.streams.newest()
 				forge(&hello)

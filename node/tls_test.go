@@ -216,7 +216,7 @@ func (c *secureCluster) strange(kind string, lead, as *testNode,
 	dials := over(host)
 	s := stranger{raftnet.New(raftnet.Config{
 		ClusterID: lead.cfg.ClusterID, Settings: lead.cfg.ClusterSettings(), Node: as.cfg.Node,
-		Directory: as.admission.mine, Advertise: "stranger:7401", Listener: listener, Dial: dials,
+		Key: as.dir.record.Key, Advertise: "stranger:7401", Listener: listener, Dial: dials,
 	}), c.testCluster, dials}
 	tr := raftnet.NewTransport(s.Layer, 0).NetworkTransport
 	for name, request := range absurd(lead, as) {

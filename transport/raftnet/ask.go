@@ -64,10 +64,7 @@ type asked struct {
 
 // askAt asks the node at one address, which must be the wanted member.
 func (l *Layer) askAt(ctx context.Context, host string, want Directory, question []byte) ([]byte, error) {
-	met, err := l.exchange(ctx, host, codeAsk, question)
-	if err == nil {
-		err = greeting{node: met.Node, directory: met.Directory}.expect(want)
-	}
+	met, err := l.exchange(ctx, host, codeAsk, want, question)
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", host, err)
 	}

@@ -27,7 +27,7 @@ func layerOn(t *testing.T, n *simnet.Network, name string, node session.Node, ch
 		t.Fatal(err)
 	}
 	cfg := Config{
-		ClusterID: "c", Node: node, Advertise: name + ":1", Listener: port, Dial: host.Dial, Directory: Directory(node),
+		ClusterID: "c", Node: node, Advertise: name + ":1", Listener: port, Dial: host.Dial, Key: Key{byte(node)},
 		Asked: func(from session.Node, on Directory, question []byte) []byte {
 			return fmt.Appendf(nil, "%d on %v asks %s", from, on, question)
 		},
@@ -53,23 +53,23 @@ func TestAsk(t *testing.T) {
 			answer, err := a.Ask(ctx, to, []byte("hello"))
 			return string(answer), err
 		}
-		if got, err := ask(At("b:1", 2)); err != nil || got != "1 on 0000000000000001 asks hello" {
+		if got, err := ask(At("b:1", dir(2))); err != nil || got != "1 on "+dir(1).String()+" asks hello" {
 			t.Errorf("asked: %q, %v", got, err)
 		}
-		if _, err := ask(At("b:1", 3)); !errors.Is(err, session.ErrWrongCluster) {
+		if _, err := ask(At("b:1", dir(3))); !errors.Is(err, session.ErrWrongCluster) {
 			t.Errorf("asked on another directory: %v", err)
 		}
 		if _, err := ask("b:1#"); err == nil {
 			t.Error("an address that is none was asked")
 		}
 		elsewhere = "c:1" // nobody is there
-		if got, err := ask(At("b:1", 2)); err != nil || got == "" {
+		if got, err := ask(At("b:1", dir(2))); err != nil || got == "" {
 			t.Errorf("asked where Raft has it: %q, %v", got, err)
 		}
 		gone := layerOn(t, n, "gone", 3, nil)
 		n.Cut("a", "gone")
 		elsewhere = "gone:1" // nothing answers there
-		if got, err := ask(At("b:1", 2)); err != nil || got == "" {
+		if got, err := ask(At("b:1", dir(2))); err != nil || got == "" {
 			t.Errorf("asked where Raft has it, and where nothing answers: %q, %v", got, err)
 		}
 		elsewhere = "c:1"
@@ -79,22 +79,22 @@ func TestAsk(t *testing.T) {
 			t.Error("a question was given to Raft, or counts as a connection of its")
 		}
 		b.Suspend()
-		if _, err := ask(At("b:1", 2)); err == nil || errors.Is(err, ErrRefused) {
+		if _, err := ask(At("b:1", dir(2))); err == nil || errors.Is(err, ErrRefused) {
 			t.Errorf("a node that is suspended: %v", err)
 		}
 		b.Resume()
 		n.Cut("b", "a")
 		begun := time.Now()
-		if _, err := ask(At("b:1", 2)); err == nil || errors.Is(err, ErrRefused) || time.Since(begun) > 150*time.Millisecond {
+		if _, err := ask(At("b:1", dir(2))); err == nil || errors.Is(err, ErrRefused) || time.Since(begun) > 150*time.Millisecond {
 			t.Errorf("an unanswered question: %v after %v", err, time.Since(begun))
 		}
 		n.Heal("b", "a")
 		n.Kill("b")
-		if _, err := ask(At("b:1", 2)); !errors.Is(err, ErrRefused) {
+		if _, err := ask(At("b:1", dir(2))); !errors.Is(err, ErrRefused) {
 			t.Errorf("a node that has ended: %v, want that it refuses", err)
 		}
 		elsewhere = "a:1" // this node itself: not the member, but a process
-		if _, err := ask(At("b:1", 2)); err == nil || errors.Is(err, ErrRefused) {
+		if _, err := ask(At("b:1", dir(2))); err == nil || errors.Is(err, ErrRefused) {
 			t.Errorf("one address refuses, the other does not: %v", err)
 		}
 		_ = b.cfg.Listener.Close()
@@ -148,8 +148,11 @@ func TestAskEndsInTime(t *testing.T) {
 					}
 					theirs, err := readGreeting(conn)
 					time.Sleep(wait - soon)
-					ours := greeting{format: session.GreetingFormat, code: codeHello, node: 2, text: theirs.text, directory: 2}
-					if err = errors.Join(err, ours.write(conn)); err != nil {
+					ours := greeting{format: session.GreetingFormat, code: codeHello, node: 2, text: theirs.text, directory: dir(2)}
+					said := append(theirs.bytes(), ours.bytes()...)
+					word := (&Layer{cfg: Config{Key: Key{2}}}).word(theirs.directory, sideDialled, said)
+					_, writeErr := conn.Write(append(ours.bytes(), word...))
+					if err = errors.Join(err, writeErr); err != nil {
 						t.Error(err)
 					}
 					_, _ = io.Copy(io.Discard, conn) // until the other side gives up

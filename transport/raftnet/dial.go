@@ -2,6 +2,7 @@ package raftnet
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -64,20 +65,13 @@ func (l *Layer) elsewhere(d Directory) string {
 // reach connects to the node at host for Raft: it does the handshake and checks the directory.
 func (l *Layer) reach(host string, want Directory, timeout time.Duration) (net.Conn, error) {
 	//nolint:forbidigo // raft's StreamLayer gives a timeout and no context
-	conn, theirs, err := l.introduce(context.Background(), host, codeHello, timeout)
-	if err != nil {
-		return nil, err
-	}
-	if err = theirs.expect(want); err != nil {
-		l.log(conn, err)
-		l.drop(conn)
-		return nil, fmt.Errorf("raft handshake with %s: %w", host, err)
-	}
-	return conn, nil
+	conn, _, err := l.introduce(context.Background(), host, codeHello, want, timeout)
+	return conn, err
 }
 
-// introduce connects to the node at host and does the handshake.
-func (l *Layer) introduce(ctx context.Context, host string, code byte,
+// introduce connects to the node at host and does the handshake. want is the directory that the node must run on, 0 for
+// any.
+func (l *Layer) introduce(ctx context.Context, host string, code byte, want Directory,
 	timeout time.Duration,
 ) (net.Conn, greeting, error) {
 	end := time.Now().Add(timeout)
@@ -85,7 +79,7 @@ func (l *Layer) introduce(ctx context.Context, host string, code byte,
 	if err != nil {
 		return nil, greeting{}, err
 	}
-	theirs, err := l.greetFirst(conn, code, time.Until(end))
+	theirs, err := l.greetFirst(conn, code, want, time.Until(end))
 	if err == nil {
 		return conn, theirs, nil
 	}
@@ -113,12 +107,14 @@ func (l *Layer) dial(ctx context.Context, address string, timeout time.Duration)
 	return l.track(raw)
 }
 
-// greetFirst is the dialler's side of the handshake. It returns the other side's greeting.
-func (l *Layer) greetFirst(conn net.Conn, code byte, timeout time.Duration) (greeting, error) {
+// greetFirst is the dialler's side of the handshake. It returns the other side's greeting, whose directory is proven. It
+// proves its own to nobody but the directory that it wants: a node elsewhere could pass the proof on.
+func (l *Layer) greetFirst(conn net.Conn, code byte, want Directory, timeout time.Duration) (greeting, error) {
 	if err := conn.SetDeadline(time.Now().Add(min(timeout, l.cfg.HandshakeTimeout))); err != nil {
 		return greeting{}, err
 	}
-	if err := l.greeting(code).write(conn); err != nil {
+	said := l.greeting(code).bytes()
+	if _, err := conn.Write(said); err != nil {
 		return greeting{}, fmt.Errorf("greeting: %w", err)
 	}
 	theirs, err := readGreeting(conn)
@@ -132,16 +128,32 @@ func (l *Layer) greetFirst(conn net.Conn, code byte, timeout time.Duration) (gre
 		err = &refusal{theirs.code, fmt.Sprintf("node %d answers a greeting with code %d", theirs.node, theirs.code)}
 	}
 	if err == nil {
-		err = conn.SetDeadline(time.Time{})
+		err = theirs.expect(want)
 	}
-	return theirs, err
+	if err != nil {
+		return theirs, err
+	}
+	said = append(said, theirs.bytes()...)
+	known, err := readWord(conn, theirs.directory, sideDialled, said)
+	if err != nil {
+		return theirs, err
+	}
+	if _, err = conn.Write(l.word(theirs.directory, sideDialler, append(said, known.bytes()...))); err != nil {
+		return theirs, fmt.Errorf("greeting: %w", err)
+	}
+	if err = l.tell(theirs, true, known); err != nil {
+		return theirs, err
+	}
+	return theirs, conn.SetDeadline(time.Time{})
 }
 
 func (l *Layer) greeting(code byte) greeting {
-	return greeting{
+	g := greeting{
 		format: session.GreetingFormat, code: code, node: l.cfg.Node, text: introduction(l.cfg.ClusterID, l.cfg.Settings),
-		directory: l.cfg.Directory,
+		directory: l.directory,
 	}
+	_, _ = rand.Read(g.nonce[:]) // never fails: crypto/rand ends the process instead
+	return g
 }
 
 // errSuspended says that Suspend closed the network.

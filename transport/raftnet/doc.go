@@ -11,12 +11,23 @@
 //	             7 refused: a setting, 8 refused: no node of this cluster
 //	byte  6      node number
 //	byte  7      length of the text
-//	byte  8..    the text: the cluster id, or the reason of the refusal
+//	byte  8..    the text: the cluster id, or the reason of the refusal, which ends here
 //	8 bytes      the identity of the node's data directory, big-endian
+//	32 bytes     drawn at random for this connection
 //
-// After both greetings the connection is Raft's. The dialler first compares the directory with the one that it expects
-// at the address: a node that has lost its directory has forgotten its votes and its log, and must not be taken for the
-// earlier node. When the dialler wants to meet or to ask, each side then sends one frame, 2 bytes of length and so
+// The dialled side goes on at once, and the dialler after it has read that, without an answer:
+//
+//	8, 8 bytes   the newest term and index that the other side's directory has told or acknowledged to this node (J6)
+//	32 bytes     the public half of the key of this side's directory; the identity is a prefix of its hash
+//	64 bytes     the Ed25519 signature of which side this is, and of everything on the connection so far in the order
+//	             dialler's greeting, dialled side's greeting, the dialled side's 16 bytes, the dialler's
+//
+// So a directory is proven and not told: whoever knows its identity, which is no secret, cannot pose as its node. A node
+// that is told of more than its directory has is an older copy of itself, and goes no further.
+//
+// After that the connection is Raft's. The dialler compares the directory with the one that it expects at the address,
+// before it proves its own: a node that has lost its directory has forgotten its votes and its log, and must not be taken
+// for the earlier node. When the dialler wants to meet or to ask, each side then sends one frame, 2 bytes of length and so
 // many bytes, and both close. A node meets others also while it waits for admission.
 // Head and text, which are bytes 0 to 7 and what byte 7 counts, stay the same in every format: so nodes of two formats
 // can tell each other why they refuse.

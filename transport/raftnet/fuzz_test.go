@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,12 +29,15 @@ func (s *saying) Write(b []byte) (int, error) { return s.out.Write(b) }
 func (s *saying) SetDeadline(time.Time) error { return nil }
 func (s *saying) Close() error                { return nil }
 
-// FuzzGreeting gives a node any first bytes on its Raft port. The node accepts only another node of its own cluster,
-// tells any other node that speaks the protocol why it is refused, and keeps no more than a greeting's size.
+// FuzzGreeting gives a node any first bytes on its Raft port. The node answers only another node of its own cluster, and
+// accepts nobody who says all at once: a proof needs the answer. It tells any other node that speaks the protocol why it
+// is refused, and keeps no more than a greeting's size.
 func FuzzGreeting(f *testing.F) {
+	rest := strings.Repeat("x", directoryBytes+nonceBytes)
 	for _, s := range []string{
-		"HFRT\x01\x00\xfe\x08holdfast12345678", "HFRT\x01\x00\x02\x01c12345678", "HFRT\x01\x00\x01\x01c12345678",
-		"HFRT\x02\x00\x02\xff", "HFRT\x01\x01\x02\x03no!12345678", "HFRT", "GET / HTTP/1.1\r\n\r\n", "",
+		"HFRT\x01\x00\xfe\x08holdfast" + rest, "HFRT\x01\x00\x02\x01c" + rest, "HFRT\x01\x00\x01\x01c" + rest,
+		"HFRT\x01\x05\x02\x01c" + rest + rest + rest + rest,
+		"HFRT\x02\x00\x02\xff", "HFRT\x01\x01\x02\x03no!", "HFRT", "GET / HTTP/1.1\r\n\r\n", "",
 	} {
 		f.Add([]byte(s))
 	}
@@ -53,16 +57,13 @@ func FuzzGreeting(f *testing.F) {
 			}
 			return
 		}
-		if !bytes.HasPrefix(b, bytesOf(t, g)) {
+		if !bytes.HasPrefix(b, bytesOf(g)) {
 			t.Errorf("%q was read as %+v", b, g)
 		}
-		if g.code == codeMeet {
-			return // a meeting, perhaps without its frame: see FuzzMeet
-		}
-		ours := g.format == session.GreetingFormat && g.code == codeHello && g.text == "c" && g.node.Valid() && g.node != 1
+		ours := g.format == session.GreetingFormat && !g.refuses() && g.text == "c" && g.node.Valid() && g.node != 1
 		waits := g.format == session.GreetingFormat && g.code == codeWaits // no sign of another cluster
-		if ours != (refused == nil) || refused != nil && errors.Is(refused, session.ErrWrongCluster) == waits {
-			t.Errorf("%+v: %v", g, refused)
+		if refused == nil || errors.Is(refused, session.ErrWrongCluster) == (waits || ours) {
+			t.Errorf("%+v: %v", g, refused) // nobody can prove a directory before the answer
 		}
 		answer, err := readGreeting(&conn.out)
 		if err != nil || answer.node != 1 || ours != (answer.check(&Config{ClusterID: "c", Node: 2}) == nil) {
@@ -79,16 +80,14 @@ func FuzzMeet(f *testing.F) {
 	f.Add([]byte(""))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		asked := 0
-		l := New(Config{
-			ClusterID: "c", Node: 1, Advertise: "a", Listener: pipes{}.listen("a"),
-			Meet: func(session.Node, Directory, []byte) []byte {
+		conn := &saying{in: bytes.NewReader(b)}
+		var err error
+		bound.Cost{Fixed: 128 << 10}.Hold(t, len(b), func() {
+			err = serveExchange(conn, greeting{node: 2}, func(session.Node, Directory, []byte) []byte {
 				asked++
 				return []byte("yes")
-			},
+			})
 		})
-		conn := &saying{in: bytes.NewReader(append([]byte("HFRT\x01\x05\x02\x01c12345678"), b...))}
-		var err error
-		bound.Cost{Fixed: 128 << 10}.Hold(t, len(b), func() { _, err = l.answer(conn) })
 		whole := len(b) >= 2 && len(b)-2 >= int(b[0])<<8+int(b[1])
 		if whole != errors.Is(err, errMet) || whole != (asked == 1) {
 			t.Errorf("%q: %v, asked %d times", b, err, asked)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"holdfast/session"
@@ -53,16 +54,31 @@ type greeting struct {
 	code   byte
 	node   session.Node
 	text   string
-	// directory is the identity of the node's data directory.
+	// directory is the identity of the node's data directory. Its proof comes with the second message of a side.
 	directory Directory
+	// nonce is drawn for each connection.
+	nonce [nonceBytes]byte
 }
 
-func (g greeting) write(w io.Writer) error {
+const (
+	nonceBytes     = 32
+	directoryBytes = 8
+	positionBytes  = 16
+)
+
+// refuses reports whether the greeting is a refusal, which ends with its text.
+func (g greeting) refuses() bool {
+	return g.code != codeHello && g.code != codeMeet && g.code != codeAsk
+}
+
+func (g greeting) bytes() []byte {
 	text := g.text[:min(len(g.text), maxText)]
 	b := append([]byte(magic), g.format, g.code, byte(g.node), byte(len(text)))
 	b = append(b, text...)
-	_, err := w.Write(binary.BigEndian.AppendUint64(b, uint64(g.directory)))
-	return err
+	if g.refuses() {
+		return b
+	}
+	return append(binary.BigEndian.AppendUint64(b, uint64(g.directory)), g.nonce[:]...)
 }
 
 // readGreeting reads a greeting. Of another format it reads only head and text, which no format changes, so that both
@@ -87,15 +103,52 @@ func readGreeting(r io.Reader) (greeting, error) {
 		return greeting{}, fmt.Errorf("reading the greeting: %w", err)
 	}
 	g := greeting{format: head[4], code: head[5], node: session.Node(head[6]), text: string(text)}
-	if g.format != session.GreetingFormat {
+	if g.format != session.GreetingFormat || g.refuses() {
 		return g, nil
 	}
-	var directory [8]byte
-	if _, err := io.ReadFull(r, directory[:]); err != nil {
+	var rest [directoryBytes + nonceBytes]byte
+	if _, err := io.ReadFull(r, rest[:]); err != nil {
 		return greeting{}, fmt.Errorf("reading the greeting: %w", err)
 	}
-	g.directory = Directory(binary.BigEndian.Uint64(directory[:]))
+	g.directory = Directory(binary.BigEndian.Uint64(rest[:]))
+	copy(g.nonce[:], rest[directoryBytes:])
 	return g, nil
+}
+
+// bytes are what the proof covers besides the greetings.
+func (p Position) bytes() []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, p.Term), p.Index)
+}
+
+// word returns the second message of a side, which the dialled side sends with its greeting: what this node knows of the
+// other side's directory, and the proof of its own. said are the bytes of the greetings.
+func (l *Layer) word(to Directory, side string, said []byte) []byte {
+	var known Position
+	if l.cfg.Known != nil {
+		known = l.cfg.Known(to)
+	}
+	b := known.bytes()
+	p := l.cfg.Key.prove(side, slices.Concat(said, b))
+	return append(b, p[:]...)
+}
+
+// readWord reads the word of a node that has greeted from a directory, and checks its proof.
+func readWord(r io.Reader, from Directory, side string, said []byte) (Position, error) {
+	var b [positionBytes + proofBytes]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return Position{}, fmt.Errorf("reading the proof of a directory: %w", err)
+	}
+	known := Position{binary.BigEndian.Uint64(b[:]), binary.BigEndian.Uint64(b[8:])}
+	err := proof(b[positionBytes:]).check(from, side, slices.Concat(said, b[:positionBytes]))
+	return known, err
+}
+
+// tell tells this node what another one knows of its directory, and returns the error of Config.Told.
+func (l *Layer) tell(from greeting, dialled bool, known Position) error { //nolint:revive // flag-parameter: a fact
+	if l.cfg.Told == nil || !known.sound() {
+		return nil
+	}
+	return l.cfg.Told(from.node, from.directory, dialled, known)
 }
 
 // refusal is the reason why a greeting is not accepted.
@@ -121,7 +174,7 @@ func (g greeting) check(cfg *Config) error {
 		return &refusal{codeFormat, err.Error()}
 	}
 	switch {
-	case g.code != codeHello && g.code != codeMeet && g.code != codeAsk:
+	case g.refuses():
 		return &refusal{g.code, g.text}
 	case words[0] != cluster:
 		return &refusal{

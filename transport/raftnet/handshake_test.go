@@ -2,6 +2,8 @@ package raftnet
 
 import (
 	"bytes"
+	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -84,7 +86,7 @@ func TestAnswersAreChecked(t *testing.T) {
 					if _, err := readGreeting(conn); err != nil {
 						t.Errorf("greeting: %v", err)
 					}
-					if _, err := conn.Write(bytesOf(t, tt.answer)); err != nil {
+					if _, err := conn.Write(bytesOf(tt.answer)); err != nil {
 						t.Errorf("answering: %v", err)
 					}
 				}()
@@ -204,33 +206,223 @@ func TestHTTPIsToldThePort(t *testing.T) {
 }
 
 // bytesOf returns what a node sends as g. A greeting of another format ends with its text here.
-func bytesOf(t *testing.T, g greeting) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	if err := g.write(&b); err != nil {
-		t.Fatal(err)
+func bytesOf(g greeting) []byte {
+	b := g.bytes()
+	if g.format != session.GreetingFormat && !g.refuses() {
+		b = b[:len(b)-directoryBytes-nonceBytes]
 	}
-	if g.format != session.GreetingFormat {
-		b.Truncate(b.Len() - 8)
-	}
-	return b.Bytes()
+	return b
 }
 
 func TestGreetingBytes(t *testing.T) {
-	var b bytes.Buffer
-	g := greeting{format: 1, code: 0, node: 254, text: "holdfast", directory: 0x0102030405060708}
-	if err := g.write(&b); err != nil {
-		t.Fatal(err)
+	g := greeting{
+		format: 1, code: 0, node: 254, text: "holdfast", directory: 0x0102030405060708, nonce: [nonceBytes]byte{9, 31: 7},
 	}
-	if got, want := b.String(), "HFRT\x01\x00\xfe\x08holdfast\x01\x02\x03\x04\x05\x06\x07\x08"; got != want {
+	want := "HFRT\x01\x00\xfe\x08holdfast\x01\x02\x03\x04\x05\x06\x07\x08\x09" + strings.Repeat("\x00", 30) + "\x07"
+	if got := string(g.bytes()); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, err := readGreeting(&b); err != nil || got != g {
+	if got, err := readGreeting(bytes.NewReader(g.bytes())); err != nil || got != g {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	no := greeting{format: 1, code: codeNumber, node: 254, text: "no"}
+	if got := string(no.bytes()); got != "HFRT\x01\x03\xfe\x02no" {
+		t.Errorf("a refusal is %q", got)
+	}
+	if got, err := readGreeting(bytes.NewReader(no.bytes())); err != nil || got != no {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	long := greeting{format: session.GreetingFormat, text: strings.Repeat("x", 300)}
-	if err := long.write(&b); err != nil || b.Len() != headBytes+maxText+8 {
-		t.Errorf("a long text makes %d bytes, %v", b.Len(), err)
+	if got := len(long.bytes()); got != headBytes+maxText+directoryBytes+nonceBytes {
+		t.Errorf("a long text makes %d bytes", got)
+	}
+}
+
+// The proof of a directory is 112 bytes: what the sender knows of the other directory, the public half of its own key,
+// and a signature.
+func TestWordBytes(t *testing.T) {
+	key := Key{1, 2, 3}
+	l := New(Config{Key: key, Listener: pipes{}.listen("a"), Known: func(d Directory) Position {
+		if d != 0xbeef {
+			t.Errorf("asked for %v", d)
+		}
+		return Position{7, 102}
+	}})
+	got := l.word(0xbeef, sideDialled, []byte("said"))
+	const want = "00000000000000070000000000000066" + "221fe5f6859a1a4fec79057c9d32c8d3fc356e144b1da3b0f9016ef6f29888da" +
+		"6accbaa32105ac565cc2ce8196922cca3fd044e88936b1d6d041d29eac1453a9" +
+		"04e7b4b0b69b283a32ec694840070b2f04f65115c452abda6847b71c0c178f08"
+	if hex.EncodeToString(got) != want {
+		t.Errorf("got %x, want %s", got, want)
+	}
+	if known, err := readWord(bytes.NewReader(got), key.Directory(), sideDialled, []byte("said")); err != nil ||
+		known != (Position{7, 102}) {
+		t.Errorf("read as %v, %v", known, err)
+	}
+	for name, read := range map[string]func() error{
+		"of another directory": func() error {
+			_, err := readWord(bytes.NewReader(got), 0xbeef, sideDialled, []byte("said"))
+			return err
+		},
+		"of the other side": func() error {
+			_, err := readWord(bytes.NewReader(got), key.Directory(), sideDialler, []byte("said"))
+			return err
+		},
+		"of another connection": func() error {
+			_, err := readWord(bytes.NewReader(got), key.Directory(), sideDialled, []byte("paid"))
+			return err
+		},
+		"with another position": func() error {
+			other := bytes.Clone(got)
+			other[15]++
+			_, err := readWord(bytes.NewReader(other), key.Directory(), sideDialled, []byte("said"))
+			return err
+		},
+	} {
+		if err := read(); !errors.Is(err, errUnproven) {
+			t.Errorf("a proof %s is taken: %v", name, err)
+		}
+	}
+}
+
+// A stranger knows the directory of a member, and not its key: neither side takes it for the member. What it has seen on
+// one connection does not help it on another.
+func TestADirectoryIsProven(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		network := pipes{}
+		b := network.meeting(t, "b", 2, 0xb, false)
+		accepted := accepting(b)
+		member := network.meeting(t, "a", 1, 0xa, false)
+		accepting(member)
+		stranger := network.meeting(t, "stranger", 1, 0xc, false)
+		stranger.directory = dir(0xa)
+		if _, err := stranger.Meet(t.Context(), "b", nil); err == nil {
+			t.Error("a stranger met a node as another one's directory")
+		}
+		if _, err := b.Dial(At("stranger", dir(0xa)), time.Second); err == nil {
+			t.Error("a stranger was dialled as a member")
+		}
+		accepting(stranger)
+		if _, err := b.Dial(At("stranger", dir(0xa)), time.Second); !errors.Is(err, errUnproven) {
+			t.Errorf("a stranger was dialled as a member: %v", err)
+		}
+		// The stranger repeats all that a member has said to b.
+		recorded := &bytes.Buffer{}
+		member.cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			conn, err := network.dial(ctx, address)
+			return &recording{conn, recorded}, err
+		}
+		conn, err := member.Dial("b", time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		(<-accepted).Close()
+		conn.Close()
+		raw, err := network.dial(t.Context(), "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _ = raw.Write(recorded.Bytes()) }() // b closes before the end
+		_, _ = io.Copy(io.Discard, raw)
+		raw.Close()
+		synctest.Wait()
+		if len(accepted) != 0 {
+			t.Error("a stranger was accepted with what a member has said before")
+		}
+		closeAll(t, b, member, stranger)
+	})
+}
+
+// recording notes what is written.
+type recording struct {
+	net.Conn
+	said *bytes.Buffer
+}
+
+func (r *recording) Write(b []byte) (int, error) {
+	r.said.Write(b)
+	return r.Conn.Write(b)
+}
+
+// Each side tells the other what it knows of the other's directory, and a node that is told to be an older copy (J6)
+// refuses the connection, on either side and for whatever the connection is.
+func TestEachSideTellsWhatItKnows(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		network := pipes{}
+		a := network.meeting(t, "a", 1, 0xa, false)
+		b := network.meeting(t, "b", 2, 0xb, false)
+		accepted := accepting(b)
+		accepting(a)
+		type word struct {
+			from    session.Node
+			on      Directory
+			dialled bool
+			known   Position
+		}
+		told := map[session.Node][]word{}
+		var old error
+		for _, l := range []*Layer{a, b} {
+			l.cfg.Known = func(d Directory) Position { return Position{uint64(l.cfg.Node), uint64(d) >> 8} }
+			l.cfg.Told = func(node session.Node, d Directory, dialled bool, known Position) error {
+				told[l.cfg.Node] = append(told[l.cfg.Node], word{node, d, dialled, known})
+				if l == b {
+					return old
+				}
+				return nil
+			}
+		}
+		conn, err := a.Dial("b", time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		(<-accepted).Close()
+		conn.Close()
+		if got, want := told[1], (word{2, dir(0xb), true, Position{2, uint64(dir(0xa)) >> 8}}); len(got) != 1 || got[0] != want {
+			t.Errorf("the dialler is told %+v, want %+v", got, want)
+		}
+		if got, want := told[2], (word{1, dir(0xa), false, Position{1, uint64(dir(0xb)) >> 8}}); len(got) != 1 || got[0] != want {
+			t.Errorf("the dialled is told %+v, want %+v", got, want)
+		}
+		old = errors.New("an older copy")
+		if conn, err := a.Dial("b", time.Second); err == nil {
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("an older copy goes on: %v", err)
+			}
+			conn.Close()
+		}
+		if _, err := a.Meet(t.Context(), "b", nil); err == nil {
+			t.Error("an older copy answers a meeting")
+		}
+		if _, err := b.Meet(t.Context(), "a", nil); !errors.Is(err, old) {
+			t.Errorf("an older copy meets: %v", err)
+		}
+		if len(accepted) != 0 {
+			t.Error("an older copy has given Raft a connection")
+		}
+		// An absurd position is none.
+		told = map[session.Node][]word{}
+		a.cfg.Known = func(Directory) Position { return Position{FarTerm + 1, 1} }
+		if _, err := a.Meet(t.Context(), "b", nil); err != nil || len(told[2]) != 0 {
+			t.Errorf("an absurd position: %v, told %+v", err, told[2])
+		}
+		closeAll(t, a, b)
+	})
+}
+
+func TestPositions(t *testing.T) {
+	for _, tt := range []struct {
+		p, q   Position
+		behind bool
+	}{
+		{Position{}, Position{}, false},
+		{Position{1, 5}, Position{1, 5}, false},
+		{Position{1, 4}, Position{1, 5}, true},
+		{Position{1, 9}, Position{2, 5}, true},
+		{Position{2, 5}, Position{1, 9}, false}, // a leader of term 2 may have cut off what was acknowledged in term 1
+	} {
+		if tt.p.Behind(tt.q) != tt.behind {
+			t.Errorf("%v behind %v: %v", tt.p, tt.q, !tt.behind)
+		}
 	}
 }
 
@@ -238,12 +430,12 @@ func TestGreetingBytes(t *testing.T) {
 func TestGreetingFormat(t *testing.T) {
 	for format, accepted := range map[byte]bool{0: false, 1: true, 2: false} {
 		head := string([]byte{'H', 'F', 'R', 'T', format, codeHello, 2, 1, 'c'})
-		conn := &saying{in: strings.NewReader(head + "12345678")}
+		conn := &saying{in: strings.NewReader(head + strings.Repeat("x", directoryBytes+nonceBytes))}
 		l := New(Config{ClusterID: "c", Node: 1, Advertise: "a", Listener: pipes{}.listen("a")})
 		_, err := l.answer(conn)
 		if accepted {
-			if err != nil {
-				t.Errorf("format %d: %v", format, err)
+			if answer, readErr := readGreeting(&conn.out); readErr != nil || answer.code != codeHello || err == nil {
+				t.Errorf("format %d: answered with %+v, %v; and without a proof %v", format, answer, readErr, err)
 			}
 			continue
 		}

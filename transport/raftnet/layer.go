@@ -49,8 +49,13 @@ type Config struct {
 	Listener net.Listener
 	// Dial makes a connection; nil is TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Directory is the identity of this node's data directory.
-	Directory Directory
+	// Key is the key of this node's data directory.
+	Key Key
+	// Known returns how far this node knows that a directory had come; nil knows nothing. Told is told what another node
+	// knows of this one's directory, and whether this node dialled it; an error refuses the connection. nil takes any.
+	// Both are called from several goroutines, and must not wait for Raft.
+	Known func(Directory) Position
+	Told  func(node session.Node, d Directory, dialled bool, known Position) error
 	// Elsewhere returns the address at which to dial a node on a directory first, instead of the address that Raft has;
 	// "" for none. nil knows no such address. It is called from several goroutines, and must not wait for Raft.
 	Elsewhere func(Directory) string
@@ -74,6 +79,8 @@ type Config struct {
 // Layer is a raft.StreamLayer. Safe for concurrent use.
 type Layer struct {
 	cfg Config
+	// directory is that of Config.Key.
+	directory Directory
 	// ready hands connections that have completed their handshake to Accept.
 	ready chan net.Conn
 	// handshakes are the accepted connections that have not greeted, greeted those that have.
@@ -116,6 +123,7 @@ func New(cfg Config) *Layer {
 	}
 	return &Layer{
 		cfg:        cfg,
+		directory:  cfg.Key.Directory(),
 		ready:      make(chan net.Conn),
 		handshakes: handshakes{most: cfg.MaxHandshakes},
 		refused:    rate.Sometimes{Interval: refusalLogInterval},
@@ -354,11 +362,23 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	if r, ok := errors.AsType[*refusal](refused); ok {
 		answer.code, answer.text = r.code, r.text
 	}
-	if err := answer.write(conn); err != nil {
+	said := slices.Concat(theirs.bytes(), answer.bytes())
+	out := answer.bytes()
+	if refused == nil {
+		out = append(out, l.word(theirs.directory, sideDialled, said)...)
+	}
+	if _, err := conn.Write(out); err != nil {
 		return greeting{}, errors.Join(refused, fmt.Errorf("answering the greeting: %w", err))
 	}
 	if refused != nil {
 		return greeting{}, refused
+	}
+	known, err := readWord(conn, theirs.directory, sideDialler, slices.Concat(said, out[len(answer.bytes()):][:positionBytes]))
+	if err == nil {
+		err = l.tell(theirs, false, known)
+	}
+	if err != nil {
+		return greeting{}, err
 	}
 	switch theirs.code {
 	case codeMeet:

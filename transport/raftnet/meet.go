@@ -16,7 +16,7 @@ import (
 	"holdfast/session"
 )
 
-// Directory is the identity of a node's data directory; 0 is none.
+// Directory is the identity of a node's data directory ([Key.Directory]); 0 is none.
 type Directory uint64
 
 // String returns the identity as 16 hexadecimal digits.
@@ -105,7 +105,7 @@ type Met struct {
 // Meet sends request to the node at address and returns the node's answer. It works while either layer waits for
 // admission. Everything may take until the deadline of ctx, and at most Config.HandshakeTimeout.
 func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, error) {
-	met, err := l.exchange(ctx, address, codeMeet, request)
+	met, err := l.exchange(ctx, address, codeMeet, 0, request)
 	if err != nil {
 		return Met{}, fmt.Errorf("meeting %s: %w", address, err)
 	}
@@ -114,11 +114,11 @@ func (l *Layer) Meet(ctx context.Context, address string, request []byte) (Met, 
 
 // exchange greets the node at address with a code, sends it a frame and returns the frame of its answer. Greetings and
 // frames together may take until the deadline of ctx, and at most Config.HandshakeTimeout.
-func (l *Layer) exchange(ctx context.Context, address string, code byte, request []byte) (Met, error) {
+func (l *Layer) exchange(ctx context.Context, address string, code byte, want Directory, request []byte) (Met, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.HandshakeTimeout)
 	defer cancel()
 	end, _ := ctx.Deadline()
-	conn, theirs, err := l.introduce(ctx, address, code, time.Until(end))
+	conn, theirs, err := l.introduce(ctx, address, code, want, time.Until(end))
 	if err != nil {
 		return Met{}, err
 	}

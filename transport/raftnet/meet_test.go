@@ -14,11 +14,14 @@ import (
 	"holdfast/test/bubble"
 )
 
+// dir returns the directory of the key that begins with a byte and goes on with zeros.
+func dir(key byte) Directory { return Key{key}.Directory() }
+
 // meeting returns the layer of a node on a directory. It answers a meeting with what it heard.
-func (p pipes) meeting(t *testing.T, address string, node session.Node, d Directory, waits bool) *Layer {
+func (p pipes) meeting(t *testing.T, address string, node session.Node, key byte, waits bool) *Layer {
 	t.Helper()
 	l := New(Config{
-		ClusterID: "c", Node: node, Advertise: address, Listener: p.listen(address), Dial: p.dial, Directory: d,
+		ClusterID: "c", Node: node, Advertise: address, Listener: p.listen(address), Dial: p.dial, Key: Key{key},
 		Waits: waits,
 		Meet: func(from session.Node, on Directory, request []byte) []byte {
 			return fmt.Appendf(nil, "%d on %v says %s", from, on, request)
@@ -43,12 +46,12 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("a layer that waits dials: %v", err)
 		}
 		met, err := b.Meet(t.Context(), "a", []byte("hello"))
-		if err != nil || met.Node != 1 || met.Directory != 0xa ||
-			string(met.Answer) != "2 on 000000000000000b says hello" {
+		if err != nil || met.Node != 1 || met.Directory != dir(0xa) ||
+			string(met.Answer) != "2 on "+dir(0xb).String()+" says hello" {
 			t.Errorf("met %+v, %v", met, err)
 		}
-		if met, err = a.Meet(t.Context(), "b", nil); err != nil || met.Node != 2 || met.Directory != 0xb ||
-			string(met.Answer) != "1 on 000000000000000a says " {
+		if met, err = a.Meet(t.Context(), "b", nil); err != nil || met.Node != 2 || met.Directory != dir(0xb) ||
+			string(met.Answer) != "1 on "+dir(0xa).String()+" says " {
 			t.Errorf("met %+v, %v", met, err)
 		}
 		synctest.Wait()
@@ -84,8 +87,8 @@ func TestAnotherDirectoryIsRefused(t *testing.T) {
 			accepting(l) // the layer closes the accepted connections
 		}
 		for address, ok := range map[raft.ServerAddress]bool{
-			"b": true, At("b", 0xb): true, At("b", 0xc): false, "stranger": true, At("stranger", 0xc): true,
-			At("stranger", 0xb): false, "b#zz": false,
+			"b": true, At("b", dir(0xb)): true, At("b", dir(0xc)): false, "stranger": true, At("stranger", dir(0xc)): true,
+			At("stranger", dir(0xb)): false, "b#zz": false,
 		} {
 			conn, err := a.Dial(address, time.Second)
 			if (err == nil) != ok {
@@ -130,12 +133,12 @@ func TestANodeThatMayBeElsewhere(t *testing.T) {
 		var here, there, elsewhere string
 		a := network.meeting(t, "a", 1, 0xa, false)
 		a.cfg.Elsewhere = func(d Directory) string {
-			if d != 0xb {
+			if d != dir(0xb) {
 				t.Errorf("asked for %v", d)
 			}
 			return elsewhere
 		}
-		for name, d := range map[string]Directory{"b": 0xb, "moved": 0xb, "stray": 0xc} {
+		for name, d := range map[string]byte{"b": 0xb, "moved": 0xb, "stray": 0xc} {
 			l := network.meeting(t, name, 2, d, false)
 			go func() {
 				// The layer closes the accepted connections.
@@ -167,7 +170,7 @@ func TestANodeThatMayBeElsewhere(t *testing.T) {
 		} {
 			here, elsewhere, there = tt.here, tt.elsewhere, ""
 			begun := time.Now()
-			conn, err := a.Dial(At(here, 0xb), 2*time.Second)
+			conn, err := a.Dial(At(here, dir(0xb)), 2*time.Second)
 			took := time.Since(begun)
 			if err == nil {
 				_, err = conn.Write([]byte{maxType})
@@ -183,12 +186,12 @@ func TestANodeThatMayBeElsewhere(t *testing.T) {
 			}
 		}
 		elsewhere = "stray"
-		if _, err := a.Dial(At("nowhere", 0xb), time.Second); err == nil || !strings.Contains(err.Error(), "stray") ||
+		if _, err := a.Dial(At("nowhere", dir(0xb)), time.Second); err == nil || !strings.Contains(err.Error(), "stray") ||
 			!strings.Contains(err.Error(), "nowhere") {
 			t.Errorf("dialling a node that is at neither address: %v", err)
 		}
 		elsewhere = "nowhere"
-		if _, err := a.Dial(At("nowhere", 0xb), time.Second); err == nil || strings.Count(err.Error(), "nowhere") != 1 {
+		if _, err := a.Dial(At("nowhere", dir(0xb)), time.Second); err == nil || strings.Count(err.Error(), "nowhere") != 1 {
 			t.Errorf("the same address is tried twice: %v", err)
 		}
 		closeAll(t, a)

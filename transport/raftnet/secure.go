@@ -39,7 +39,8 @@ func (l *Layer) refusePlain(conn net.Conn) error {
 	refused := l.greeting(codeTLS)
 	refused.text = fmt.Sprintf("node %d requires TLS (node_tls is require there), and node %d greets without (node_tls "+
 		"is off there): make them the same, by way of prefer", l.cfg.Node, theirs.node)
-	return refused.write(conn)
+	_, err = conn.Write(refused.bytes())
+	return err
 }
 
 // identify returns an error if the other side's certificate is of another node than its greeting.

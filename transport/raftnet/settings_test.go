@@ -101,7 +101,7 @@ func TestSettingsInTheGreeting(t *testing.T) {
 	} {
 		l := New(Config{ClusterID: "c", Node: 2, Settings: all})
 		var b bytes.Buffer
-		if err := l.greeting(codeHello).write(&b); err != nil {
+		if err := func() error { _, err := b.Write(l.greeting(codeHello).bytes()); return err }(); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := readGreeting(&b); err != nil || got.text != want {
