@@ -61,6 +61,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	// Raft remembers a vote by its candidate's address, and repeats the vote to any server that asks from that address
 	// in the same term. So the address names the directory too: a node that has moved there since is another candidate.
 	advertised := raftnet.At(self.Raft, n.admission.mine)
+	old := &rollback{roster: n.roster, dir: n.dir, fail: n.failure.fail}
 	layer := raftnet.New(raftnet.Config{
 		ClusterID:        n.cfg.ClusterID,
 		Settings:         n.cfg.ClusterSettings(),
@@ -73,18 +74,21 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 		HandshakeTimeout: raftTimeout,
 		Key:              n.dir.record.Key,
 		Elsewhere:        n.roster.raftAddressOf,
-		Waits:            !n.admission.admitted(),
+		Known:            n.witness.knows,
+		Told:             old.told,
+		Waits:            true,
 		Meet:             n.admission.answer,
 		Asked:            n.successor.answer,
 		Linked:           n.successor.linked,
 		Logger:           logger,
 	})
+	old.leave = layer.Leave
 	bare := raftnet.NewTransport(layer, raftTimeout)
 	c := &consensus{
 		stores: stores, layer: layer, notice: newNotice(bare, n.roster), watch: newLeadership(),
 		release: n.failure.release, stopping: stopping,
 		transport: raftnet.NewChecked(bare, raftnet.Checks{
-			Term: n.admission.knownTerm, Command: fsm.CheckEntry, Logger: logger,
+			Term: n.admission.knownTerm, Command: fsm.CheckEntry, Saw: n.witness.saw, Logger: logger,
 		}),
 	}
 	defer func() { // runs also when this goroutine ends at a write that failed
@@ -92,6 +96,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 			err = errors.Join(err, c.close())
 		}
 	}()
+	stores.guardCuts(func() uint64 { return max(n.witness.floor, n.view.AppliedIndex()) })
 	stores.size.bound = n.cfg.Tuning.LogBytes
 	stores.snapshots.completed = (&trailing{stores.size, n.cfg.Tuning.TrailingLogs, &n.roster.raft}).completed
 	if err = stores.begin(n.dir); err != nil {

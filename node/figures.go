@@ -196,6 +196,9 @@ func replicaMetrics() []metric {
 		counter("state_damages", "Times that the node found its state in memory damaged.",
 			func(f *figures) float64 { return float64(f.replica.damages) }).
 			when("above 0: its memory, or the program, is at fault"),
+		gauge("older_copy", "1 while the data directory has an older copy of itself, which was put back and set aside.",
+			func(f *figures) float64 { return truth(f.node.dir.aside() != "") }).
+			when("1: see \"An older copy was put back\""),
 		gauge(
 			"state_compared_index", "Newest Raft index at which this node's state was compared and equal to a "+
 				"quorum's.", func(f *figures) float64 { return float64(f.replica.equal) },

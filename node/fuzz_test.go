@@ -35,6 +35,8 @@ func FuzzIdentity(f *testing.F) {
 	f.Add([]byte(`{"format":2,"cluster_id":"c","node":1,"incarnation":7}`))
 	f.Add([]byte(`{"format":1,"cluster_id":"c","node":257,"incarnation":18446744073709551615}`))
 	f.Add([]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":18446744073709551615}`))
+	f.Add([]byte(`{"format":1,"cluster_id":"c","node":1,"incarnation":7,"directory":"1ad88d0b44370997",` +
+		`"key":"aa00000000000000000000000000000000000000000000000000000000000000","log":7,"old":true}`))
 	f.Add([]byte(``))
 	f.Add([]byte(strings.Repeat("[", 20_000)))
 	dir := f.TempDir()
@@ -53,6 +55,12 @@ func FuzzIdentity(f *testing.F) {
 		if err != nil {
 			if now, readErr := os.ReadFile(path); readErr != nil || !slices.Equal(now, b) {
 				t.Errorf("refused with %v and changed to %q, %v", err, now, readErr)
+			}
+			return
+		}
+		if before.Old {
+			if after.Old || after.Founders != nil || after.Directory == before.Directory {
+				t.Errorf("%q, an older copy, became %+v", b, after)
 			}
 			return
 		}

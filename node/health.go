@@ -25,6 +25,8 @@ type health struct {
 	admission *admission
 	replica   *replica
 	security  *security
+	// aside returns the folder of an older copy that was set aside, empty when there is none.
+	aside func() string
 	// drain takes the node out of service.
 	drain   *drain
 	freezes *freezes
@@ -103,6 +105,10 @@ func (h *health) warning() string {
 	}
 	if text := h.security.warning(); text != "" {
 		all = append(all, text)
+	}
+	if folder := h.aside(); folder != "" {
+		all = append(all, "an older copy of the data directory was put back, and is in "+folder+": find out who put it "+
+			"back, and remove it once the node votes")
 	}
 	if text := h.room(); text != "" {
 		all = append(all, text)

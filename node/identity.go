@@ -44,6 +44,8 @@ type identityRecord struct {
 	// Log is the start that the log was last stamped with (see stamp), 0 while the log has not begun. It is on disk
 	// before Raft writes or sends anything. From then on, a log that is missing or empty was lost.
 	Log uint64 `json:"log,omitempty"`
+	// Old says that the directory is an older copy of itself, so that this node is to begin anew (J6).
+	Old bool `json:"old,omitempty"`
 }
 
 // dir is a node's data directory. This process holds it alone until Close.
@@ -55,7 +57,7 @@ type dir struct {
 	lock        *os.File
 	// former is the incarnation of the former start, 0 for none.
 	former uint64
-	// record is the content of the identity file. Only stamped and admit change it, one after the other.
+	// record is the content of the identity file. Only stamped, admit and retire change it, one after the other.
 	record identityRecord
 	// presence checks that paths still lead to the files that this process has open.
 	presence *presence
@@ -176,6 +178,11 @@ func lockDir(path string) (*os.File, error) {
 // former start.
 func begin(path string, want identityRecord, now time.Time) (record identityRecord, former uint64, err error) {
 	found, err := readIdentity(path)
+	if err == nil && found.Old && found.check(want) == nil {
+		if err = setAside(path); err == nil {
+			found, err = readIdentity(path) // it is gone
+		}
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		found, err = want, checkEmpty(path)
@@ -274,11 +281,12 @@ func checkEmpty(path string) error {
 	var ours []string
 	for _, e := range entries {
 		switch name := e.Name(); {
-		case name == lockFile, name == "lost+found", strings.HasPrefix(name, "."+identityFile):
+		case name == lockFile, name == "lost+found", name == olderCopy, strings.HasPrefix(name, "."+identityFile),
+			strings.HasPrefix(name, "."+acknowledgedFile):
 		case name == identityFile: // it is listed but cannot be found
 			to, _ := os.Readlink(filepath.Join(path, name))
 			return danglingLink(filepath.Join(path, name), to, "the file")
-		case name == logFile, name == snapshotDir:
+		case name == logFile, name == snapshotDir, name == acknowledgedFile:
 			ours = append(ours, name)
 		default:
 			return fmt.Errorf(

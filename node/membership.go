@@ -28,6 +28,8 @@ type meetings struct {
 	roster    *roster
 	admission *admission
 	consensus *consensus
+	// word notes who has told this node what it knows of its directory.
+	word *word
 	// applied returns the newest index that this node has applied.
 	applied func() uint64
 	fail    func(error)
@@ -36,11 +38,13 @@ type meetings struct {
 // run meets each of the other nodes while this node has no vote or hears of no leader, until ctx ends. It never stops
 // for good: another process in this node's place may have been taken in, and this one comes back.
 func (m *meetings) run(ctx context.Context) error {
-	if founders := m.admission.alone(); founders != nil {
-		m.settle(ctx, founders)
-	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	if m.admission.admitted() {
+		wg.Go(func() { m.awaitWord(ctx) })
+	} else if founders := m.admission.alone(); founders != nil {
+		m.settle(ctx, founders)
+	}
 	wg.Go(func() { m.meetAll(ctx) })
 	ticker := time.NewTicker(complaintInterval)
 	defer ticker.Stop()
@@ -117,8 +121,11 @@ func (m *meetings) meetOne(ctx context.Context, p config.Peer) {
 			met, view, err := m.meet(ctx, p)
 			if err != nil {
 				m.admission.unreached(p.Node, err)
-			} else if founders := m.admission.learn(met, view); founders != nil {
-				m.settle(ctx, founders)
+			} else {
+				m.word.heard(met.Node)
+				if founders := m.admission.learn(met, view); founders != nil {
+					m.settle(ctx, founders)
+				}
 			}
 		}
 		select {

@@ -33,6 +33,7 @@ type Node struct {
 	ports     *ports
 	watchdog  *watchdog.Watchdog
 	roster    *roster
+	witness   *witness
 	admission *admission
 	view      *view
 	consensus *consensus
@@ -101,11 +102,17 @@ func (n *Node) open() (err error) {
 			err = errors.Join(err, n.dir.Close())
 		}
 	}()
+	if copied := n.dir.aside(); copied != "" {
+		n.options.Logger.Warn("an older copy of this data directory was put back, and was set aside: find out by whom, and "+
+			"remove the copy once the node votes", "copy", copied)
+	}
 	mine := n.dir.record.Directory
 	n.roster = &roster{self: n.cfg.Node, mine: mine, peers: n.cfg.Peers}
 	opened := &streams{process: session.Hello{
 		Node: n.cfg.Node, Directory: uint64(mine), Incarnation: n.dir.Incarnation,
 	}}
+	n.witness = openWitness(n.dir, n.options.Logger)
+	n.witness.members = n.roster.servers
 	n.admission = newAdmission(n.cfg.Node, mine, n.dir.record.Founders, n.roster.otherNodes())
 	n.admission.joins = n.cfg.Raft.Join
 	n.admission.about = about{
@@ -148,6 +155,7 @@ func (n *Node) open() (err error) {
 	n.health = &health{
 		logger: n.options.Logger, watchdog: n.watchdog, roster: n.roster, admission: n.admission,
 		room:    func() string { return n.ports.room.warning() },
+		aside:   n.dir.aside,
 		replica: n.replica, security: n.ports.security, drain: n.newDrain(), freezes: n.view.freezes,
 		news:  make(chan struct{}, 1),
 		ready: make(chan struct{}),
@@ -185,6 +193,7 @@ func (n *Node) openState() {
 		disks: func() error { return n.ports.room.left() },
 	}
 	n.roster.gone = state.UsedUp
+	n.witness.applied = n.view.AppliedIndex
 	n.replica = &replica{
 		logger: n.options.Logger, state: state, stepOut: n.stepOut,
 		complaints: rate.Sometimes{Interval: complaintInterval},
@@ -231,7 +240,8 @@ func (n *Node) openState() {
 func (n *Node) openRoles(opened *streams, space *namespace) {
 	n.meetings = &meetings{
 		logger: n.options.Logger, interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, dir: n.dir,
-		roster: n.roster, admission: n.admission, consensus: n.consensus, applied: n.view.AppliedIndex, fail: n.failure.fail,
+		roster: n.roster, admission: n.admission, consensus: n.consensus, word: newWord(),
+		applied: n.view.AppliedIndex, fail: n.failure.fail,
 	}
 	give := &handover{
 		cfg: n.cfg, pulse: n.options.pulse, logger: n.options.Logger, raft: n.consensus.raft,
@@ -245,7 +255,7 @@ func (n *Node) openRoles(opened *streams, space *namespace) {
 	n.roles = &roles{
 		interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, logger: n.options.Logger,
 		watchdog: n.watchdog, roster: n.roster, consensus: n.consensus, server: n.server, streams: opened, dial: n.peerDial,
-		link:       n.options.Link,
+		link: n.options.Link, saw: n.witness.saw,
 		complaints: rate.Sometimes{Interval: complaintInterval},
 		terms: &terms{
 			cfg: n.cfg, options: n.options, view: n.view, consensus: n.consensus, server: n.server, streams: opened,

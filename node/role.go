@@ -15,6 +15,7 @@ import (
 	"holdfast/node/watchdog"
 	"holdfast/session"
 	"holdfast/transport/dial"
+	"holdfast/transport/raftnet"
 )
 
 // retryFraction is the part of a heartbeat interval after which a node looks again at which node leads, unless
@@ -37,6 +38,8 @@ type roles struct {
 	dial func(address string) dial.PeerConfig
 	// link wraps links to leaders; nil: nothing does.
 	link func(Link) Link
+	// saw is told how far a leader's directory has come.
+	saw func(raftnet.Directory, raftnet.Position)
 	// complaints bounds the log lines about roles that end.
 	complaints rate.Sometimes
 }
@@ -106,7 +109,8 @@ func (r *roles) follow(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	var to Link = peerLink{link}
+	_, directory, _ := nodeOfServer(id) // peerBehind has read it
+	var to Link = &witnessedLink{Link: peerLink{link}, saw: func(at raftnet.Position) { r.saw(directory, at) }}
 	if r.link != nil {
 		to = r.link(to)
 	}

@@ -99,6 +99,7 @@ func (n *Node) start(ctx context.Context) *sync.WaitGroup {
 	start("disk", func() error { return n.ports.room.watchDisk(ctx) })
 	start("room", func() error { return n.ports.room.run(ctx) })
 	start("admission", func() error { return n.meetings.run(ctx) })
+	start("acknowledged", func() error { return n.witness.run(ctx) })
 	start("directory", func() error { return supervisor.watchDirectory(ctx) })
 	start("watchdog", func() error { return supervisor.watch(ctx) })
 	start("snapshots", func() error {

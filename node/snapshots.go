@@ -17,6 +17,8 @@ type checkedSnapshots struct {
 	raft.SnapshotStore
 	// completed, if set, is called with the index of each complete snapshot, before Raft cuts its log.
 	completed func(index uint64)
+	// judge, if set, is called with a snapshot of another node before it takes the place of this node's log.
+	judge func(index, term uint64)
 }
 
 // Create begins a snapshot, which is checked as it is written unless it is this node's own.
@@ -27,13 +29,14 @@ func (c *checkedSnapshots) Create(version raft.SnapshotVersion, index, term uint
 	if err != nil {
 		return nil, err
 	}
-	return &checkedSink{SnapshotSink: sink, completed: c.completed, index: index, term: term}, nil
+	return &checkedSink{SnapshotSink: sink, completed: c.completed, judge: c.judge, index: index, term: term}, nil
 }
 
 // checkedSink is a snapshot on its way to the disk. Like any sink it belongs to one goroutine.
 type checkedSink struct {
 	raft.SnapshotSink
 	completed   func(index uint64)
+	judge       func(index, term uint64)
 	index, term uint64
 	// own is set for a snapshot of this node's own state.
 	own bool
@@ -65,6 +68,9 @@ func (s *checkedSink) Close() error {
 		_ = s.pipe.Close() // never fails
 		if err := s.wait(); err != nil {
 			return errors.Join(err, s.SnapshotSink.Cancel())
+		}
+		if s.judge != nil {
+			s.judge(s.index, s.term)
 		}
 	}
 	err := s.SnapshotSink.Close()

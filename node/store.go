@@ -200,6 +200,8 @@ type guardedStore struct {
 	path   string
 	// failure is told of each failed write, and holds the goroutine that made the write.
 	failure *failure
+	// cuts keeps what was applied.
+	cuts cutGuard
 	// dog is told of each write.
 	dog *watchdog.Watchdog
 	// writes counts the batches of entries that were written. Each is one transaction of bbolt, with two syncs.
@@ -260,6 +262,11 @@ func (g *guardedStore) StoreLogs(logs []*raft.Log) error {
 }
 
 func (g *guardedStore) DeleteRange(first, last uint64) error {
+	if err := g.cuts.cut(first, last); err != nil {
+		g.failure.fail(err)
+		g.failure.hold()
+		return err
+	}
 	return g.guard("cutting the Raft log", func() error { return g.logs.DeleteRange(first, last) })
 }
 

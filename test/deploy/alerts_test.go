@@ -47,6 +47,7 @@ var healthy = map[string]string{
 	`holdfast_sessions_expired_total{instance="n1"}`:                         `0+5x400`,
 	`holdfast_state_differs{instance="n2"}`:                                  `0x400`,
 	`holdfast_states_apart{instance="n1"}`:                                   `0x400`,
+	`holdfast_older_copy{instance="n2"}`:                                     `0x400`,
 	`holdfast_state_damages_total{instance="n2"}`:                            `0x400`,
 	`holdfast_raft_commit_index{instance="n1"}`:                              `5000+300x400`,
 	`holdfast_applied_index{instance="n1"}`:                                  `5000+300x400`,
@@ -132,6 +133,9 @@ var faults = map[string]fault{
 	), time.Minute},
 	"a state is damaged": {"HoldfastStatesDiffer", one(
 		`holdfast_state_damages_total{instance="n2"}`, `0x19 1x400`,
+	), time.Minute},
+	"an older copy was put back": {"HoldfastOlderCopy", one(
+		`holdfast_older_copy{instance="n2"}`, `0x19 1x400`,
 	), time.Minute},
 	"a follower stands still": {"HoldfastNodeBehind", one(
 		`holdfast_applied_index{instance="n2"}`, `4700+300x19 10400x400`,

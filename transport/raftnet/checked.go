@@ -43,7 +43,9 @@ type Checks struct {
 	Term func() uint64
 	// Command returns what is wrong with the payload of a command, nil if it is valid; nil accepts any payload.
 	Command func(payload []byte) error
-	Logger  hclog.Logger
+	// Saw, if set, is told how far the directory of a node has come, by the answers of that node to requests of this one.
+	Saw    func(Directory, Position)
+	Logger hclog.Logger
 }
 
 // Checked is Raft's transport with checks: it checks what other nodes say before Raft acts on it, where Raft itself
@@ -166,6 +168,7 @@ func (c *Checked) AppendEntries(id raft.ServerID, at raft.ServerAddress, r *raft
 	a *raft.AppendEntriesResponse,
 ) error {
 	err := c.Transport.AppendEntries(id, at, r, a)
+	c.saw(err == nil && a.Success, at, PositionIn(r.Term, r.PrevLogEntry+uint64(len(r.Entries)), lastTerm(r)))
 	return c.answered(err, a, a.Term)
 }
 
@@ -174,6 +177,7 @@ func (c *Checked) RequestVote(id raft.ServerID, at raft.ServerAddress, r *raft.R
 	a *raft.RequestVoteResponse,
 ) error {
 	err := c.Transport.RequestVote(id, at, r, a)
+	c.saw(err == nil && a.Granted, at, Position{Term: r.Term})
 	return c.answered(err, a, a.Term)
 }
 
@@ -190,7 +194,19 @@ func (c *Checked) InstallSnapshot(id raft.ServerID, at raft.ServerAddress, r *ra
 	a *raft.InstallSnapshotResponse, data io.Reader,
 ) error {
 	err := c.Transport.InstallSnapshot(id, at, r, a, data)
+	c.saw(err == nil && a.Success, at, PositionIn(r.Term, r.LastLogIndex, r.LastLogTerm))
 	return c.answered(err, a, a.Term)
+}
+
+// saw notes how far a node has come, if it said yes. Raft's address of the node names the directory, and the greeting has
+// proven it.
+func (c *Checked) saw(yes bool, node raft.ServerAddress, at Position) { //nolint:revive // flag-parameter: the answer
+	if !yes || c.checks.Saw == nil {
+		return
+	}
+	if _, d, err := Split(node); err == nil && d != 0 {
+		c.checks.Saw(d, at)
+	}
 }
 
 // answered returns what is wrong with an answer. An answer comes from a node that this node dialled, at an address of

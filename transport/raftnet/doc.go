@@ -17,7 +17,7 @@
 //
 // The dialled side goes on at once, and the dialler after it has read that, without an answer:
 //
-//	8, 8 bytes   the newest term and index that the other side's directory has told or acknowledged to this node (J6)
+//	8, 8 bytes   how far this node knows that the directory of the other side had come: a term, an entry of it (J6)
 //	32 bytes     the public half of the key of this side's directory; the identity is a prefix of its hash
 //	64 bytes     the Ed25519 signature of which side this is, and of everything on the connection so far in the order
 //	             dialler's greeting, dialled side's greeting, the dialled side's 16 bytes, the dialler's

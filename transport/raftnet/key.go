@@ -83,12 +83,20 @@ func (p proof) check(d Directory, side string, said []byte) error {
 	return nil
 }
 
-// Position is how far a data directory has come: its newest Raft term, and the newest entry that it has in its log or
-// its snapshot. A directory never falls behind what it once told another node (J6): its term never falls, and within a
-// term its log loses no entry that it has acknowledged to the leader of that term.
+// Position is how far a data directory has come: its newest Raft term, and the newest entry of that term which it has, 0
+// for none. It never falls (J6): the term never does, and nobody cuts off entries of a term within that term. Entries of
+// earlier terms do not count: the leader of the term may cut them off, and they may be more than the leader has.
 type Position struct {
 	Term  uint64 `json:"term"`
 	Index uint64 `json:"index"`
+}
+
+// PositionIn returns the position of a directory in a term that has an entry of some term.
+func PositionIn(term, entry, of uint64) Position {
+	if of != term {
+		entry = 0
+	}
+	return Position{term, entry}
 }
 
 // Behind reports whether p is behind another position: of an earlier term, or of the same term and with fewer entries.

@@ -1,0 +1,386 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"holdfast/session"
+	"holdfast/test/bubble"
+	"holdfast/transport/raftnet"
+)
+
+// copyOf copies the directory of a node that has ended.
+func (c *testCluster) copyOf(n *testNode) string {
+	c.t.Helper()
+	to := c.t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(c.config(n).DataDir)); err != nil {
+		c.t.Fatal(err)
+	}
+	return to
+}
+
+// putBack puts a copy in the place of the directory of a node that has ended.
+func (c *testCluster) putBack(n *testNode, older string) {
+	c.t.Helper()
+	c.empty(n)
+	if err := os.CopyFS(c.config(n).DataDir, os.DirFS(older)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// serves waits until a node serves.
+func (c *testCluster) serves(n *testNode) {
+	c.t.Helper()
+	c.eventually(n.name+" serves", 40*time.Second, func() bool { return n.health.check() == nil })
+}
+
+// older starts a cluster in which the directory of one node will be set back. It returns an older copy of the directory
+// of a node, the leader or a follower, and what was acknowledged since by that node and another one, the rest being cut
+// off. The files of the others say so.
+func (c *testCluster) older(ofLeader bool) (n, knows, behind *testNode, copied string, granted []session.Grant) {
+	c.t.Helper()
+	n = c.leader(within)
+	if !ofLeader {
+		n = c.others(n)[0]
+	}
+	if err := c.end(n); err != nil {
+		c.t.Error(err)
+	}
+	copied = c.copyOf(n)
+	c.start(n)
+	c.serves(n)
+	leads := c.leader(within)
+	if ofLeader {
+		for leads != n {
+			if err := leads.roles.terms.members.Transfer(c.t.Context(), n.cfg.Node); err != nil {
+				c.t.Logf("handing over: %v", err)
+			}
+			leads = c.leader(within)
+		}
+	}
+	for _, one := range c.nodes {
+		switch {
+		case one == n:
+		case knows == nil && (one == leads || ofLeader):
+			knows = one
+		default:
+			behind = one
+		}
+	}
+	heal := c.cut(behind, n, knows)
+	for range 20 {
+		granted = append(granted, c.mustOpen(leads, 5*time.Second))
+	}
+	c.eventually("the other member's file says what the node has acknowledged", 10*time.Second, func() bool {
+		w := openWitness(knows.dir, hclog.NewNullLogger())
+		return w.knows(n.admission.mine).Index >= leads.view.AppliedIndex()
+	})
+	c.kill(behind)
+	heal()
+	return n, knows, behind, copied, granted
+}
+
+// kept fails unless sessions that were acknowledged are there.
+func (c *testCluster) kept(granted []session.Grant) {
+	c.t.Helper()
+	leads := c.leader(40 * time.Second)
+	for _, g := range granted {
+		if _, err := leads.server.Find(c.t.Context(), g.Session.ID, session.ReadOptions{}); err != nil {
+			c.t.Errorf("session %v, which was acknowledged: %v", g.Session.ID, err)
+			return
+		}
+	}
+}
+
+// stopsAsOld waits until a node has ended because its directory is an older copy.
+func (c *testCluster) stopsAsOld(n *testNode) {
+	c.t.Helper()
+	c.eventually(n.name+" ends", 40*time.Second, func() bool {
+		select {
+		case <-n.ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if c.t.Failed() {
+		c.t.Fatalf("%s on an older copy goes on", n.name)
+	}
+	if _, ok := errors.AsType[*olderCopyError](n.err); !ok {
+		c.t.Fatalf("%s on an older copy ended with %v", n.name, n.err)
+	}
+}
+
+// comesBack starts a node again that has ended as an older copy, and waits until it votes as a new member.
+func (c *testCluster) comesBack(n *testNode, former raftnet.Directory) {
+	c.t.Helper()
+	c.start(n)
+	c.voters()
+	if n.admission.mine == former {
+		c.t.Errorf("%s votes on the older copy", n.name)
+	}
+	if missing(filepath.Join(n.dir.Path, olderCopy, logFile)) || !strings.Contains(n.log.String(), "was set aside") {
+		c.t.Errorf("the older copy of %s is not set aside, or the log does not say so", n.name)
+	}
+	c.agree(10 * time.Second)
+}
+
+// J6: a follower, or the node that led, comes back on an older copy of its directory while the member that knows better
+// runs, or after all have been restarted. It takes no part before it is told, nothing that it had acknowledged is lost,
+// and it comes back as a new member.
+func TestJ6AnOlderCopyTakesNoPart(t *testing.T) {
+	for name, tt := range map[string]struct{ leader, restarted bool }{
+		"a follower": {false, false}, "a follower, the others restarted": {false, true},
+		"the leader": {true, false}, "the leader, the others restarted": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				c := newTestCluster(t, 3, nil)
+				defer c.stop()
+				n, knows, behind, copied, granted := c.older(tt.leader)
+				former := n.admission.mine
+				c.kill(n)
+				c.putBack(n, copied)
+				if tt.restarted {
+					c.kill(knows)
+				}
+				// The node that is behind would elect a leader with the older copy at once.
+				c.start(behind)
+				c.start(n)
+				if tt.restarted {
+					time.Sleep(time.Second)
+					c.start(knows)
+				}
+				c.stopsAsOld(n)
+				c.kept(granted)
+				c.comesBack(n, former)
+				c.kept(granted)
+			})
+		})
+	}
+}
+
+// J6: nobody who knows better is there. The older copy and a node that is behind elect a leader without what was
+// acknowledged. The third node is told to drop it, stops first, and has it still, also when it is started again.
+func TestJ6WhatWasAppliedIsNotCutOff(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		n, knows, behind, copied, _ := c.older(false)
+		applied := knows.view.AppliedIndex()
+		c.kill(n)
+		c.kill(knows)
+		c.putBack(n, copied)
+		c.start(behind)
+		c.start(n)
+		c.leader(time.Minute, knows)
+		if !strings.Contains(n.log.String(), "takes part without the word of nodes that are not reached") {
+			t.Error("the node does not say whose word it lacks")
+		}
+		for range 2 {
+			c.start(knows)
+			<-knows.ended
+			lost, ok := errors.AsType[*lostEntriesError](knows.err)
+			if !ok || lost.applied < applied || lost.from > applied {
+				t.Fatalf("%s ended with %v", knows.name, knows.err)
+			}
+		}
+		bolt, err := openBolt(filepath.Join(c.config(knows).DataDir, logFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := bolt.LastIndex()
+		if err = errors.Join(err, bolt.Close()); err != nil || last < applied {
+			t.Errorf("its log ends with entry %d, %v; it had applied %d", last, err, applied)
+		}
+	})
+}
+
+// J6: two of three are set back. Both are told by the third, and the cluster says that no majority is left.
+func TestJ6TwoOlderCopiesAreNoCluster(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		leads := c.leader(within)
+		old := c.others(leads)
+		var copies []string
+		for _, n := range old {
+			if err := c.end(n); err != nil {
+				t.Error(err)
+			}
+			copies = append(copies, c.copyOf(n))
+			c.start(n)
+			c.serves(n)
+		}
+		leads = c.leader(within)
+		for range 5 {
+			c.mustOpen(leads, 5*time.Second)
+		}
+		c.agree(10 * time.Second)
+		for _, n := range old {
+			c.kill(n)
+		}
+		for i, n := range old {
+			c.putBack(n, copies[i])
+			c.start(n)
+		}
+		for _, n := range old {
+			c.stopsAsOld(n)
+			c.start(n)
+		}
+		time.Sleep(time.Minute)
+		for _, n := range c.nodes {
+			if n.Leads() || n.health.check() == nil {
+				t.Errorf("%s serves", n.name)
+			}
+		}
+		if err := old[0].health.check(); err == nil || !strings.Contains(err.Error(), "no majority is left") {
+			t.Errorf("%s says %v", old[0].name, err)
+		}
+	})
+}
+
+// A node that has ended as an older copy is set aside once, wherever the move is cut short.
+func TestAnOlderCopyIsSetAside(t *testing.T) {
+	names := []string{acknowledgedFile, snapshotDir, logFile, identityFile}
+	for cut := range len(names) + 1 {
+		path := t.TempDir()
+		to := filepath.Join(path, olderCopy)
+		for _, dir := range []string{path, to} { // an earlier copy is there too
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(dir), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if cut > 0 { // the former start has removed the earlier copy, and moved some files
+			if err := os.RemoveAll(to); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(to, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names[:cut-1] {
+				if err := os.Rename(filepath.Join(path, name), filepath.Join(to, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := setAside(path); err != nil {
+			t.Fatalf("cut short after %d: %v", cut, err)
+		}
+		for _, name := range names {
+			if b, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(b) != path {
+				t.Errorf("cut short after %d: %s is %q, %v", cut, name, b, err)
+			}
+			if !missing(filepath.Join(path, name)) {
+				t.Errorf("cut short after %d: %s is still there", cut, name)
+			}
+		}
+	}
+}
+
+// Nobody but a member, on the directory that this node knows of it, ends this node with a word at its port.
+func TestAStrangersWordIsNotTaken(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		n := c.leader(within)
+		as := c.others(n)[0]
+		host := c.Host("stranger")
+		listener, err := host.Listen("stranger:7401")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := stranger{raftnet.New(raftnet.Config{
+			ClusterID: n.cfg.ClusterID, Settings: n.cfg.ClusterSettings(), Node: as.cfg.Node, Key: raftnet.Key{0xba},
+			Advertise: "stranger:7401", Listener: listener, Dial: host.Dial,
+			Known: func(raftnet.Directory) raftnet.Position { return raftnet.Position{Term: 1 << 40, Index: 1 << 40} },
+		}), c, host.Dial}
+		defer s.close()
+		if _, err := s.Meet(t.Context(), n.name+":7401", []byte("{}")); err != nil {
+			t.Errorf("meeting: %v", err)
+		}
+		time.Sleep(5 * time.Second)
+		if !n.Leads() {
+			t.Errorf("a stranger ended the leader: %v", n.failure.cause())
+		}
+	})
+}
+
+// Raft may drop what a snapshot has, and what was never applied.
+func TestCutGuard(t *testing.T) {
+	log := raft.NewInmemStore()
+	if err := log.StoreLog(&raft.Log{Index: 60, Term: 3}); err != nil {
+		t.Fatal(err)
+	}
+	g := cutGuard{
+		applied:  func() uint64 { return 102 },
+		snapshot: func() (snapshotMark, error) { return snapshotMark{Index: 50}, nil },
+	}
+	for _, tt := range []struct {
+		first, last uint64
+		kept        bool
+	}{{103, 110, false}, {1, 50, false}, {102, 110, true}, {40, 60, true}, {102, 102, true}} {
+		if err := g.cut(tt.first, tt.last); (err != nil) != tt.kept {
+			t.Errorf("entries %d to %d: %v", tt.first, tt.last, err)
+		}
+	}
+	for _, tt := range []struct {
+		index, term uint64
+		refused     bool
+	}{{60, 3, false}, {60, 4, true}, {10, 4, false}, {103, 4, false}} {
+		if err := g.installs(tt.index, tt.term, log); (err != nil) != tt.refused {
+			t.Errorf("a snapshot of entry %d of term %d: %v", tt.index, tt.term, err)
+		}
+	}
+}
+
+// The file of what others have acknowledged stays what it is, and one that cannot be read is as good as none.
+func TestGoldenAcknowledgedFile(t *testing.T) {
+	path := t.TempDir()
+	d := mustOpenDir(t, path)
+	defer mustClose(t, d)
+	file := filepath.Join(path, acknowledgedFile)
+	golden := `{"directory":"` + d.record.Directory.String() + `","applied":102,` +
+		`"known":{"00000000000000aa":{"term":7,"index":101}}}` + "\n"
+	if err := os.WriteFile(file, []byte(golden), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := openWitness(d, hclog.NewNullLogger())
+	if w.floor != 102 || w.knows(0xaa) != (raftnet.Position{Term: 7, Index: 101}) {
+		t.Errorf("read %d and %v", w.floor, w.known)
+	}
+	w.applied, w.members = func() uint64 { return 99 }, func() []raft.Server { return nil }
+	w.saw(0xaa, raftnet.Position{Term: 6, Index: 200})
+	if !w.write(w.state()) {
+		t.Error("the file is not written")
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != golden {
+		t.Errorf("written %q, %v", b, err)
+	}
+	w.members = func() []raft.Server { return []raft.Server{{ID: serverID(2, 0xbb)}} }
+	if w.state(); w.knows(0xaa) != (raftnet.Position{}) {
+		t.Error("a directory that is no member's is remembered")
+	}
+	for _, bad := range []string{"", "{", strings.Replace(golden, d.record.Directory.String(), "00000000000000bb", 1)} {
+		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var log syncBuffer
+		w := openWitness(d, hclog.New(&hclog.LoggerOptions{Output: &log}))
+		if w.floor != 0 || len(w.known) != 0 || !strings.Contains(log.String(), "is lost") {
+			t.Errorf("%q is read as %d and %v, and logged as %s", bad, w.floor, w.known, &log)
+		}
+	}
+}
