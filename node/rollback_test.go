@@ -90,9 +90,13 @@ func (c *testCluster) older(ofLeader bool) (n, knows, behind *testNode, copied s
 // kept fails unless sessions that were acknowledged are there.
 func (c *testCluster) kept(granted []session.Grant) {
 	c.t.Helper()
-	leads := c.leader(40 * time.Second)
 	for _, g := range granted {
-		if _, err := leads.server.Find(c.t.Context(), g.Session.ID, session.ReadOptions{}); err != nil {
+		var err error
+		c.eventually("a session that was acknowledged", 40*time.Second, func() bool {
+			_, err = c.leader(40*time.Second).server.Find(c.t.Context(), g.Session.ID, session.ReadOptions{})
+			return err == nil || errors.Is(err, session.ErrExpired)
+		})
+		if err != nil {
 			c.t.Errorf("session %v, which was acknowledged: %v", g.Session.ID, err)
 			return
 		}
