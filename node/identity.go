@@ -191,7 +191,7 @@ func begin(path string, want identityRecord, now time.Time) (record identityReco
 	case err == nil:
 		err = found.check(want)
 		if err == nil && found.Key == (raftnet.Key{}) {
-			err = found.findKey(path)
+			found.Key, err = found.findKey(path)
 		}
 	}
 	if err != nil {
@@ -235,14 +235,13 @@ func (r identityRecord) sound() bool {
 		(len(r.Founders) == 0 || r.Log != 0) && (r.Key == raftnet.Key{} || r.Key.Directory() == r.Directory)
 }
 
-// findKey takes the directory's key from the log's stamp.
-func (r *identityRecord) findKey(path string) error {
+// findKey returns the directory's key from the log's stamp.
+func (r identityRecord) findKey(path string) (raftnet.Key, error) {
 	s, ok := stampIn(filepath.Join(path, logFile))
 	if !ok || s.Key.Directory() != r.Directory {
-		return errDamaged(path)
+		return raftnet.Key{}, errDamaged(path)
 	}
-	r.Key = s.Key
-	return nil
+	return s.Key, nil
 }
 
 // errDamaged says how to go on without the identity file. Writing the file by hand is the last resort: with the

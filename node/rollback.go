@@ -53,6 +53,8 @@ var errStarting = errors.New("this node is starting")
 // told takes what another node knows of this node's directory. It believes a node that this one has dialled, as with
 // terms (raftnet.FarTerm), and of those that dial only members on the directories that it knows: a stranger could end the
 // node otherwise.
+//
+//nolint:revive // flag-parameter: who dialled is a fact
 func (r *rollback) told(from session.Node, d raftnet.Directory, dialled bool, was raftnet.Position) error {
 	if was == (raftnet.Position{}) || !dialled && r.roster.named(from) != d {
 		return nil
@@ -176,7 +178,7 @@ func (g *cutGuard) cut(first, last uint64) error {
 func (g *cutGuard) installs(index, term uint64, log raft.LogStore) error {
 	var own raft.Log
 	if g.applied == nil || index > g.applied() || log.GetLog(index, &own) != nil || own.Term == term {
-		return nil
+		return nil //nolint:nilerr // an entry that the log lacks contradicts nothing
 	}
 	return &lostEntriesError{g.path, index, g.applied()}
 }

@@ -44,6 +44,8 @@ func (c *testCluster) serves(n *testNode) {
 // older starts a cluster in which the directory of one node will be set back. It returns an older copy of the directory
 // of a node, the leader or a follower, and what was acknowledged since by that node and another one, the rest being cut
 // off. The files of the others say so.
+//
+//nolint:revive // flag-parameter: a case of the test
 func (c *testCluster) older(ofLeader bool) (n, knows, behind *testNode, copied string, granted []session.Grant) {
 	c.t.Helper()
 	n = c.leader(within)

@@ -144,7 +144,7 @@ func readWord(r io.Reader, from Directory, side string, said []byte) (Position, 
 }
 
 // tell tells this node what another one knows of its directory, and returns the error of Config.Told.
-func (l *Layer) tell(from greeting, dialled bool, known Position) error { //nolint:revive // flag-parameter: a fact
+func (l *Layer) tell(from greeting, dialled bool, known Position) error {
 	if l.cfg.Told == nil || !known.sound() {
 		return nil
 	}

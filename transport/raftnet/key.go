@@ -26,7 +26,7 @@ func NewKey() Key {
 }
 
 // Directory returns the identity of the directory that has the key. It is no secret.
-func (k Key) Directory() Directory { return directoryOf(k.private().Public().(ed25519.PublicKey)) }
+func (k Key) Directory() Directory { return directoryOf(k.private()[ed25519.SeedSize:]) }
 
 // directoryOf returns the directory whose key has a public half: a prefix of the half's hash. To find another key with
 // the same prefix takes 2^64 tries.
@@ -67,7 +67,7 @@ const (
 
 func (k Key) prove(side string, said []byte) (p proof) {
 	private := k.private()
-	n := copy(p[:], private.Public().(ed25519.PublicKey))
+	n := copy(p[:], private[ed25519.SeedSize:]) // the public half
 	copy(p[n:], ed25519.Sign(private, append([]byte(side), said...)))
 	return p
 }

@@ -367,7 +367,7 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	if refused == nil {
 		out = append(out, l.word(theirs.directory, sideDialled, said)...)
 	}
-	if _, err := conn.Write(out); err != nil {
+	if _, err = conn.Write(out); err != nil {
 		return greeting{}, errors.Join(refused, fmt.Errorf("answering the greeting: %w", err))
 	}
 	if refused != nil {
