@@ -17,6 +17,7 @@ import (
 	"holdfast/node/config"
 	"holdfast/node/watchdog"
 	"holdfast/test/bubble"
+	"holdfast/transport/raftnet"
 )
 
 // change changes a log file that nobody has open: its buckets are logs, by index, and conf, by key.
@@ -111,8 +112,17 @@ func TestWhatOneFileSaysOfAnother(t *testing.T) {
 			})
 		}, "the entry there says that it is entry "},
 		"an identity of another directory": {func(path string) error {
-			return rewrite(path, func(r *identityRecord) { r.Directory++ })
+			return rewrite(path, func(r *identityRecord) {
+				r.Key = raftnet.NewKey()
+				r.Directory = r.Key.Directory()
+			})
 		}, "raft.db is not this directory's log: it belongs to directory"},
+		"an identity that its key does not prove": {func(path string) error {
+			return rewrite(path, func(r *identityRecord) { r.Directory++ })
+		}, "identity is damaged"},
+		"an identity written again for another directory": {func(path string) error {
+			return rewrite(path, func(r *identityRecord) { r.Directory, r.Key = r.Directory+1, raftnet.Key{} })
+		}, "identity is damaged"},
 		"an identity of before the node took part": {func(path string) error {
 			return rewrite(path, func(r *identityRecord) { r.Founders = nil })
 		}, "identity is an older copy: it says that this node never took part"},

@@ -99,6 +99,10 @@ func TestAVoteOutlivesARestart(t *testing.T) {
 			}
 			c.kill(voter)
 			c.start(voter)
+			c.eventually("the voter takes part without the word of the others (J6)", within, func() bool {
+				_, err := c.askForVote(second, voter, term)
+				return err == nil
+			})
 		}
 		c.start(first)
 		c.start(second)

@@ -7,7 +7,7 @@
 //	byte  0..3   "HFRT"
 //	byte  4      format: 1; a node refuses every other number
 //	byte  5      code: 0 a greeting; of the dialler also 5 to meet, 9 to ask; in an answer also 1 refused: other cluster,
-//	             2 refused: other format, 3 refused: node number, 4 the node waits for admission,
+//	             2 refused: other format, 3 refused: node number, 4 the node takes no part in Raft yet,
 //	             7 refused: a setting, 8 refused: no node of this cluster
 //	byte  6      node number
 //	byte  7      length of the text
@@ -28,7 +28,8 @@
 // After that the connection is Raft's. The dialler compares the directory with the one that it expects at the address,
 // before it proves its own: a node that has lost its directory has forgotten its votes and its log, and must not be taken
 // for the earlier node. When the dialler wants to meet or to ask, each side then sends one frame, 2 bytes of length and so
-// many bytes, and both close. A node meets others also while it waits for admission.
+// many bytes, and both close. A node meets others also while it waits
+// for admission, or for what they know of its directory.
 // Head and text, which are bytes 0 to 7 and what byte 7 counts, stay the same in every format: so nodes of two formats
 // can tell each other why they refuse.
 //

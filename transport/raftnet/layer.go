@@ -230,7 +230,7 @@ func (l *Layer) Leave() {
 }
 
 // errWaits says that Raft may not speak yet.
-var errWaits = errors.New("this node waits for admission to the cluster")
+var errWaits = errors.New("this node takes no part in Raft yet: it has just started, or waits for admission to the cluster")
 
 // Admit lets Raft speak from now on.
 func (l *Layer) Admit() {
@@ -357,7 +357,8 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 		refused = l.identify(conn, theirs)
 	}
 	if refused == nil && theirs.code != codeMeet && l.waits() {
-		refused = &refusal{codeWaits, fmt.Sprintf("node %d waits for admission to the cluster", l.cfg.Node)}
+		refused = &refusal{codeWaits, fmt.Sprintf("node %d takes no part in Raft yet: it has just started, or waits for "+
+			"admission to the cluster", l.cfg.Node)}
 	}
 	if r, ok := errors.AsType[*refusal](refused); ok {
 		answer.code, answer.text = r.code, r.text
