@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -57,7 +58,10 @@ type dir struct {
 	lock        *os.File
 	// former is the incarnation of the former start, 0 for none.
 	former uint64
-	// record is the content of the identity file. Only stamped, admit and retire change it, one after the other.
+	// mu orders the writes of the identity file.
+	mu sync.Mutex
+	// record is the content of the identity file. Only stamped, admit and retire change it, guarded by mu. Others read it
+	// while the node opens.
 	record identityRecord
 	// presence checks that paths still lead to the files that this process has open.
 	presence *presence
@@ -101,19 +105,19 @@ func holdDir(path string, want identityRecord, now time.Time) (*dir, error) {
 
 // admit writes to disk that the node may take part in Raft, with the directories of the cluster's founders.
 func (d *dir) admit(founders directories) error {
-	record := d.record
-	record.Founders = founders
-	return d.write(record)
+	return d.write(func(r *identityRecord) { r.Founders = founders })
 }
 
 // stamped writes to disk that the log is stamped with this start. Raft may begin after that.
 func (d *dir) stamped() error {
-	record := d.record
-	record.Log = d.Incarnation
-	return d.write(record)
+	return d.write(func(r *identityRecord) { r.Log = d.Incarnation })
 }
 
-func (d *dir) write(record identityRecord) error {
+func (d *dir) write(change func(*identityRecord)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	record := d.record
+	change(&record)
 	err := d.presence.replace(filepath.Join(d.Path, identityFile), func() error {
 		return remedy(writeIdentity(d.Path, record))
 	})

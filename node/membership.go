@@ -28,8 +28,8 @@ type meetings struct {
 	roster    *roster
 	admission *admission
 	consensus *consensus
-	// word notes who has told this node what it knows of its directory.
-	word *word
+	// settled is closed once this node is admitted, and its log has begun if it is a founder.
+	settled chan struct{}
 	// applied returns the newest index that this node has applied.
 	applied func() uint64
 	fail    func(error)
@@ -40,8 +40,9 @@ type meetings struct {
 func (m *meetings) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	wg.Go(func() { m.awaitWord(ctx) })
 	if m.admission.admitted() {
-		wg.Go(func() { m.awaitWord(ctx) })
+		close(m.settled)
 	} else if founders := m.admission.alone(); founders != nil {
 		m.settle(ctx, founders)
 	}
@@ -121,11 +122,8 @@ func (m *meetings) meetOne(ctx context.Context, p config.Peer) {
 			met, view, err := m.meet(ctx, p)
 			if err != nil {
 				m.admission.unreached(p.Node, err)
-			} else {
-				m.word.heard(met.Node)
-				if founders := m.admission.learn(met, view); founders != nil {
-					m.settle(ctx, founders)
-				}
+			} else if founders := m.admission.learn(met, view); founders != nil {
+				m.settle(ctx, founders)
 			}
 		}
 		select {
@@ -169,7 +167,7 @@ func (m *meetings) settle(ctx context.Context, founders directories) {
 		_ = m.consensus.raft.BootstrapCluster(*first)
 		m.awaitLog(ctx)
 	}
-	m.consensus.layer.Admit()
+	close(m.settled)
 	m.logger.Info("admitted to the cluster", "directory", m.admission.mine, "founder", first != nil)
 }
 

@@ -240,7 +240,7 @@ func (n *Node) openState() {
 func (n *Node) openRoles(opened *streams, space *namespace) {
 	n.meetings = &meetings{
 		logger: n.options.Logger, interval: n.cfg.Sessions.HeartbeatInterval, pulse: n.options.pulse, dir: n.dir,
-		roster: n.roster, admission: n.admission, consensus: n.consensus, word: newWord(),
+		roster: n.roster, admission: n.admission, consensus: n.consensus, settled: make(chan struct{}),
 		applied: n.view.AppliedIndex, fail: n.failure.fail,
 	}
 	give := &handover{

@@ -26,6 +26,7 @@ const olderCopy = "older-copy"
 type rollback struct {
 	roster *roster
 	dir    *dir
+	word   *word
 	// leave cuts this node off from Raft, fail ends it.
 	leave func()
 	fail  func(error)
@@ -56,9 +57,20 @@ var errStarting = errors.New("this node is starting")
 //
 //nolint:revive // flag-parameter: who dialled is a fact
 func (r *rollback) told(from session.Node, d raftnet.Directory, dialled bool, was raftnet.Position) error {
-	if was == (raftnet.Position{}) || !dialled && r.roster.named(from) != d {
+	if !dialled && r.roster.named(from) != d {
 		return nil
 	}
+	if was != (raftnet.Position{}) {
+		if err := r.compare(from, was); err != nil {
+			return err
+		}
+	}
+	r.word.heard(from, d)
+	return nil
+}
+
+// compare ends the node, and returns the error, if the directory was further than it is.
+func (r *rollback) compare(from session.Node, was raftnet.Position) error {
 	is, ok := r.roster.position()
 	if !ok {
 		return errStarting // it asks again
@@ -97,9 +109,7 @@ func (r *roster) position() (at raftnet.Position, ok bool) {
 
 // retire writes to disk that the directory is an older copy of itself.
 func (d *dir) retire() error {
-	record := d.record
-	record.Old = true
-	return d.write(record)
+	return d.write(func(r *identityRecord) { r.Old = true })
 }
 
 // aside returns the folder with an older copy of the directory that was set aside, empty when there is none.
@@ -200,48 +210,64 @@ func (s *stores) guardCuts(applied func() uint64) {
 	}
 }
 
-// word notes which nodes have told this one what they know of its directory, since this process began. Safe for
+// word notes which directories have told this node what they know of its own, since this process began. Safe for
 // concurrent use.
 type word struct {
 	mu   sync.Mutex
-	from map[session.Node]bool // guarded by mu
+	from map[session.Node]raftnet.Directory // guarded by mu
 	// news has a token when there is a new one.
 	news chan struct{}
 }
 
-func newWord() *word { return &word{from: map[session.Node]bool{}, news: make(chan struct{}, 1)} }
+func newWord() *word {
+	return &word{from: map[session.Node]raftnet.Directory{}, news: make(chan struct{}, 1)}
+}
 
-func (w *word) heard(from session.Node) {
+func (w *word) heard(from session.Node, d raftnet.Directory) {
 	w.mu.Lock()
-	w.from[from] = true
+	w.from[from] = d
 	w.mu.Unlock()
 	signal(w.news)
 }
 
-// missing returns the other voters that have not told this node yet.
-func (w *word) missing(servers []raft.Server, self session.Node) (nodes []session.Node) {
+// missing returns the other voters that have not told this node yet, on the directories that the newest configuration
+// names. A node that has no configuration, as a copy from before the first one, does not know the voters: it returns the
+// other nodes of all that it knows.
+func (w *word) missing(r *roster) (nodes []session.Node) {
+	servers := r.servers()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range servers {
-		if node, _, err := nodeOfServer(s.ID); err == nil && s.Suffrage == raft.Voter && node != self && !w.from[node] {
+		node, d, err := nodeOfServer(s.ID)
+		if err == nil && s.Suffrage == raft.Voter && node != r.self && w.from[node] != d {
 			nodes = append(nodes, node)
+		}
+	}
+	if len(servers) > 0 {
+		return nodes
+	}
+	for _, p := range r.others() {
+		if w.from[p.Node] == 0 {
+			nodes = append(nodes, p.Node)
 		}
 	}
 	return nodes
 }
 
-// awaitWord lets Raft speak once every other voter has told this node what it knows of its directory (J6), or could not be
-// met for a while.
+// awaitWord lets Raft speak once this node is admitted, and every other voter has told it what it knows of its directory
+// (J6), or could not be met for a while.
 func (m *meetings) awaitWord(ctx context.Context) {
+	select {
+	case <-m.settled:
+	case <-ctx.Done():
+		return
+	}
+	word := m.consensus.word
 	timer := time.NewTimer(patience * m.interval)
 	defer timer.Stop()
-	for {
-		missing := m.word.missing(m.roster.servers(), m.roster.self)
-		if len(missing) == 0 {
-			break
-		}
+	for missing := word.missing(m.roster); len(missing) > 0; missing = word.missing(m.roster) {
 		select {
-		case <-m.word.news:
+		case <-word.news:
 			continue
 		case <-ctx.Done():
 			return

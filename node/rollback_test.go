@@ -173,6 +173,35 @@ func TestJ6AnOlderCopyTakesNoPart(t *testing.T) {
 	}
 }
 
+// J6: a copy from before the node was admitted, such as the template of a volume, waits as long for the word of each
+// voter: the node that is behind names it among the founders at once.
+func TestJ6ACopyFromTheFirstStartWaits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, 3, nil)
+		defer c.stop()
+		n, knows, behind, _, granted := c.older(false)
+		c.kill(n)
+		c.kill(knows)
+		path := c.config(n).DataDir
+		err := errors.Join(os.Remove(filepath.Join(path, logFile)), os.RemoveAll(filepath.Join(path, snapshotDir)),
+			os.Remove(filepath.Join(path, acknowledgedFile)),
+			rewrite(path, func(r *identityRecord) { r.Founders, r.Log = nil, 0 }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.start(behind)
+		c.eventually("the node that is behind takes part", within, func() bool {
+			return strings.Contains(behind.log.String(), "takes part without the word of nodes")
+		})
+		c.start(n)
+		c.eventually("the copy is admitted", within, n.admission.admitted)
+		time.Sleep(3 * time.Second) // an election takes less
+		c.start(knows)
+		c.stopsAsOld(n)
+		c.kept(granted)
+	})
+}
+
 // J6: nobody who knows better is there. The older copy and a node that is behind elect a leader without what was
 // acknowledged. The third node is told to drop it, stops first, and has it still, also when it is started again.
 func TestJ6WhatWasAppliedIsNotCutOff(t *testing.T) {

@@ -39,6 +39,7 @@ const (
 type witness struct {
 	logger hclog.Logger
 	dir    *dir
+	mine   raftnet.Directory
 	// applied returns the newest entry that this node has applied. members are those of the newest configuration.
 	applied func() uint64
 	members func() []raft.Server
@@ -63,7 +64,7 @@ type acknowledged struct {
 // openWitness reads what the former process has kept. The file is a safeguard: without it, or with one that is damaged or
 // of another directory, the node begins with nothing.
 func openWitness(d *dir, logger hclog.Logger) *witness {
-	w := &witness{logger: logger, dir: d, known: map[raftnet.Directory]raftnet.Position{}}
+	w := &witness{logger: logger, dir: d, mine: d.record.Directory, known: map[raftnet.Directory]raftnet.Position{}}
 	file := filepath.Join(d.Path, acknowledgedFile)
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +74,7 @@ func openWitness(d *dir, logger hclog.Logger) *witness {
 	if err == nil {
 		err = json.Unmarshal(b, &kept)
 	}
-	if err == nil && kept.Directory != d.record.Directory {
+	if err == nil && kept.Directory != w.mine {
 		err = fmt.Errorf("it belongs to directory %v", kept.Directory)
 	}
 	if err != nil {
@@ -95,7 +96,7 @@ func (w *witness) knows(d raftnet.Directory) raftnet.Position {
 
 // saw notes how far a directory has come.
 func (w *witness) saw(d raftnet.Directory, at raftnet.Position) {
-	if d == 0 || d == w.dir.record.Directory {
+	if d == 0 || d == w.mine {
 		return
 	}
 	w.mu.Lock()
@@ -141,7 +142,7 @@ func (w *witness) state() acknowledged {
 		}
 		maps.DeleteFunc(w.known, func(d raftnet.Directory, _ raftnet.Position) bool { return !member[d] })
 	}
-	return acknowledged{w.dir.record.Directory, max(w.floor, w.applied()), maps.Clone(w.known)}
+	return acknowledged{w.mine, max(w.floor, w.applied()), maps.Clone(w.known)}
 }
 
 // write replaces the file, and reports whether it did. It changes nothing in a directory that is no longer this node's.
