@@ -121,7 +121,7 @@ func (d *dir) aside() string {
 }
 
 // setAside moves the files of an older copy into a folder, the identity file last, so that a move that was cut short goes
-// on at the next start. A former older copy is removed: it is older still.
+// on at the next start. One older copy is kept: a former one is removed.
 func setAside(path string) error {
 	to := filepath.Join(path, olderCopy)
 	if !missing(filepath.Join(to, identityFile)) {

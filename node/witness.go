@@ -49,6 +49,8 @@ type witness struct {
 	mu sync.Mutex
 	// known are the positions of other directories. guarded by mu
 	known map[raftnet.Directory]raftnet.Position
+	// kept is what the file has. guarded by mu
+	kept acknowledged
 	// warned says that the last write failed. guarded by mu
 	warned bool
 }
@@ -110,14 +112,8 @@ func (w *witness) saw(d raftnet.Directory, at raftnet.Position) {
 func (w *witness) run(ctx context.Context) error {
 	ticker := time.NewTicker(keepInterval)
 	defer ticker.Stop()
-	var last acknowledged
 	for {
-		now := w.state()
-		if now.Applied != last.Applied || !maps.Equal(now.Known, last.Known) {
-			if w.write(now) {
-				last = now
-			}
-		}
+		w.keep()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -126,6 +122,26 @@ func (w *witness) run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// keep writes the file if there is news. It changes nothing in a directory that is no longer this node's.
+func (w *witness) keep() {
+	now := w.state()
+	w.mu.Lock()
+	same := now.Applied == w.kept.Applied && maps.Equal(now.Known, w.kept.Known)
+	w.mu.Unlock()
+	if same {
+		return
+	}
+	err := w.write(now)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.kept = now
+	} else if !w.warned {
+		w.logger.Warn("noting what other members have acknowledged", "error", err)
+	}
+	w.warned = err != nil
 }
 
 // state returns what the file should have. It forgets directories that are no member's any more.
@@ -145,8 +161,8 @@ func (w *witness) state() acknowledged {
 	return acknowledged{w.mine, max(w.floor, w.applied()), maps.Clone(w.known)}
 }
 
-// write replaces the file, and reports whether it did. It changes nothing in a directory that is no longer this node's.
-func (w *witness) write(now acknowledged) bool {
+// write replaces the file.
+func (w *witness) write(now acknowledged) error {
 	b, err := json.Marshal(now)
 	if err == nil {
 		err = w.dir.presence.check()
@@ -155,13 +171,10 @@ func (w *witness) write(now acknowledged) bool {
 		err = renameio.WriteFile(filepath.Join(w.dir.Path, acknowledgedFile), append(b, '\n'), 0o600,
 			renameio.WithTempDir(w.dir.Path))
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err != nil && !w.warned {
-		w.logger.Warn("noting what other members have acknowledged", "error", err)
+	if err == nil {
+		err = syncDir(w.dir.Path)
 	}
-	w.warned = err != nil
-	return err == nil
+	return err
 }
 
 // witnessedLink is the stream to a leader. Its heartbeats say how far the leader's directory has come: to the leader's

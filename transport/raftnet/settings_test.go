@@ -100,11 +100,7 @@ func TestSettingsInTheGreeting(t *testing.T) {
 		"c local_sessions=on local_session_upgrade=off": settings("on", "off"),
 	} {
 		l := New(Config{ClusterID: "c", Node: 2, Settings: all})
-		var b bytes.Buffer
-		if err := func() error { _, err := b.Write(l.greeting(codeHello).bytes()); return err }(); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := readGreeting(&b); err != nil || got.text != want {
+		if got, err := readGreeting(bytes.NewReader(l.greeting(codeHello).bytes())); err != nil || got.text != want {
 			t.Errorf("the greeting says %q, %v; want %q", got.text, err, want)
 		}
 	}
