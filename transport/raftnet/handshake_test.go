@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -359,11 +360,20 @@ func TestEachSideTellsWhatItKnows(t *testing.T) {
 			dialled bool
 			known   Position
 		}
+		var mu sync.Mutex // guards told and old: each side has its goroutine
 		told := map[session.Node][]word{}
 		var old error
+		heard := func(by session.Node) []word {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return told[by]
+		}
 		for _, l := range []*Layer{a, b} {
 			l.cfg.Known = func(d Directory) Position { return Position{uint64(l.cfg.Node), uint64(d) >> 8} }
 			l.cfg.Told = func(node session.Node, d Directory, dialled bool, known Position) error {
+				mu.Lock()
+				defer mu.Unlock()
 				told[l.cfg.Node] = append(told[l.cfg.Node], word{node, d, dialled, known})
 				if l == b {
 					return old
@@ -377,13 +387,15 @@ func TestEachSideTellsWhatItKnows(t *testing.T) {
 		}
 		(<-accepted).Close()
 		conn.Close()
-		if got, want := told[1], (word{2, dir(0xb), true, Position{2, uint64(dir(0xa)) >> 8}}); len(got) != 1 || got[0] != want {
+		if got, want := heard(1), (word{2, dir(0xb), true, Position{2, uint64(dir(0xa)) >> 8}}); len(got) != 1 || got[0] != want {
 			t.Errorf("the dialler is told %+v, want %+v", got, want)
 		}
-		if got, want := told[2], (word{1, dir(0xa), false, Position{1, uint64(dir(0xb)) >> 8}}); len(got) != 1 || got[0] != want {
+		if got, want := heard(2), (word{1, dir(0xa), false, Position{1, uint64(dir(0xb)) >> 8}}); len(got) != 1 || got[0] != want {
 			t.Errorf("the dialled is told %+v, want %+v", got, want)
 		}
+		mu.Lock()
 		old = errors.New("an older copy")
+		mu.Unlock()
 		if conn, err := a.Dial("b", time.Second); err == nil {
 			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 				t.Errorf("an older copy goes on: %v", err)
@@ -400,10 +412,13 @@ func TestEachSideTellsWhatItKnows(t *testing.T) {
 			t.Error("an older copy has given Raft a connection")
 		}
 		// An absurd position is none.
+		heard(2) // nobody speaks any more
+		mu.Lock()
 		told = map[session.Node][]word{}
+		mu.Unlock()
 		a.cfg.Known = func(Directory) Position { return Position{FarTerm + 1, 1} }
-		if _, err := a.Meet(t.Context(), "b", nil); err != nil || len(told[2]) != 0 {
-			t.Errorf("an absurd position: %v, told %+v", err, told[2])
+		if _, err := a.Meet(t.Context(), "b", nil); err != nil || len(heard(2)) != 0 {
+			t.Errorf("an absurd position: %v, told %+v", err, heard(2))
 		}
 		closeAll(t, a, b)
 	})
