@@ -39,8 +39,8 @@ type consensus struct {
 	notice *notice
 	// watch says when leadership may have changed.
 	watch *leadership
-	// word says whose word of this node's directory has been heard.
-	word *word
+	// reports says who has reported what it knows of this node's directory.
+	reports *reports
 	// proposer puts commands into Raft's log.
 	proposer *fsm.Proposer
 	// release ends the goroutines that are held at a failed write.
@@ -63,7 +63,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	// Raft remembers a vote by its candidate's address, and repeats the vote to any server that asks from that address
 	// in the same term. So the address names the directory too: a node that has moved there since is another candidate.
 	advertised := raftnet.At(self.Raft, n.admission.mine)
-	old := &rollback{roster: n.roster, dir: n.dir, word: newWord(), fail: n.failure.fail}
+	old := &rollback{roster: n.roster, dir: n.dir, reports: newReports(), fail: n.failure.fail}
 	layer := raftnet.New(raftnet.Config{
 		ClusterID:        n.cfg.ClusterID,
 		Settings:         n.cfg.ClusterSettings(),
@@ -87,7 +87,7 @@ func (n *Node) startRaft(listener net.Listener) (_ *consensus, err error) {
 	old.leave = layer.Leave
 	bare := raftnet.NewTransport(layer, raftTimeout)
 	c := &consensus{
-		stores: stores, layer: layer, notice: newNotice(bare, n.roster), watch: newLeadership(), word: old.word,
+		stores: stores, layer: layer, notice: newNotice(bare, n.roster), watch: newLeadership(), reports: old.reports,
 		release: n.failure.release, stopping: stopping,
 		transport: raftnet.NewChecked(bare, raftnet.Checks{
 			Term: n.admission.knownTerm, Command: fsm.CheckEntry, Saw: n.witness.saw, Logger: logger,

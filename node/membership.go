@@ -40,7 +40,7 @@ type meetings struct {
 func (m *meetings) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { m.awaitWord(ctx) })
+	wg.Go(func() { m.awaitReports(ctx) })
 	if m.admission.admitted() {
 		close(m.settled)
 	} else if founders := m.admission.alone(); founders != nil {

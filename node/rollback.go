@@ -24,9 +24,9 @@ const olderCopy = "older-copy"
 // older copy back, which has forgotten entries that it acknowledged, and votes. The node marks the directory and ends,
 // before it votes or acknowledges anything more. The next start sets the copy aside, and begins as a new member.
 type rollback struct {
-	roster *roster
-	dir    *dir
-	word   *word
+	roster  *roster
+	dir     *dir
+	reports *reports
 	// leave cuts this node off from Raft, fail ends it.
 	leave func()
 	fail  func(error)
@@ -65,7 +65,7 @@ func (r *rollback) told(from session.Node, d raftnet.Directory, dialled bool, wa
 			return err
 		}
 	}
-	r.word.heard(from, d)
+	r.reports.heard(from, d)
 	return nil
 }
 
@@ -210,70 +210,70 @@ func (s *stores) guardCuts(applied func() uint64) {
 	}
 }
 
-// word notes which directories have told this node what they know of its own, since this process began. Safe for
+// reports notes which directories have reported what they know of this node\'s own, since this process began. Safe for
 // concurrent use.
-type word struct {
+type reports struct {
 	mu   sync.Mutex
 	from map[session.Node]raftnet.Directory // guarded by mu
 	// news has a token when there is a new one.
 	news chan struct{}
 }
 
-func newWord() *word {
-	return &word{from: map[session.Node]raftnet.Directory{}, news: make(chan struct{}, 1)}
+func newReports() *reports {
+	return &reports{from: map[session.Node]raftnet.Directory{}, news: make(chan struct{}, 1)}
 }
 
-func (w *word) heard(from session.Node, d raftnet.Directory) {
-	w.mu.Lock()
-	w.from[from] = d
-	w.mu.Unlock()
-	signal(w.news)
+func (r *reports) heard(from session.Node, d raftnet.Directory) {
+	r.mu.Lock()
+	r.from[from] = d
+	r.mu.Unlock()
+	signal(r.news)
 }
 
 // missing returns the other voters that have not told this node yet, on the directories that the newest configuration
 // names. A node that has no configuration, as a copy from before the first one, does not know the voters: it returns the
 // other nodes of all that it knows.
-func (w *word) missing(r *roster) (nodes []session.Node) {
-	servers := r.servers()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (r *reports) missing(known *roster) (nodes []session.Node) {
+	servers := known.servers()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, s := range servers {
 		node, d, err := nodeOfServer(s.ID)
-		if err == nil && s.Suffrage == raft.Voter && node != r.self && w.from[node] != d {
+		if err == nil && s.Suffrage == raft.Voter && node != known.self && r.from[node] != d {
 			nodes = append(nodes, node)
 		}
 	}
 	if len(servers) > 0 {
 		return nodes
 	}
-	for _, p := range r.others() {
-		if w.from[p.Node] == 0 {
+	for _, p := range known.others() {
+		if r.from[p.Node] == 0 {
 			nodes = append(nodes, p.Node)
 		}
 	}
 	return nodes
 }
 
-// awaitWord lets Raft speak once this node is admitted, and every other voter has told it what it knows of its directory
+// awaitReports lets Raft speak once this node is admitted, and every other voter has told it what it knows of its directory
 // (J6), or could not be met for a while.
-func (m *meetings) awaitWord(ctx context.Context) {
+func (m *meetings) awaitReports(ctx context.Context) {
 	select {
 	case <-m.settled:
 	case <-ctx.Done():
 		return
 	}
-	word := m.consensus.word
+	reports := m.consensus.reports
 	timer := time.NewTimer(patience * m.interval)
 	defer timer.Stop()
-	for missing := word.missing(m.roster); len(missing) > 0; missing = word.missing(m.roster) {
+	for missing := reports.missing(m.roster); len(missing) > 0; missing = reports.missing(m.roster) {
 		select {
-		case <-word.news:
+		case <-reports.news:
 			continue
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			m.logger.Warn("takes part without the word of nodes that are not reached: nobody else would know if this data "+
-				"directory were an older copy, and they had seen it later", "nodes", missing)
+			m.logger.Warn("takes part without the reports of nodes that are not reached: if this data directory is an older "+
+				"copy of itself, only those nodes may know it", "nodes", missing)
 		}
 		break
 	}

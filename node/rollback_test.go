@@ -173,8 +173,8 @@ func TestJ6AnOlderCopyTakesNoPart(t *testing.T) {
 	}
 }
 
-// J6: a copy from before the node was admitted, such as the template of a volume, waits as long for the word of each
-// voter: the node that is behind names it among the founders at once.
+// J6: a copy from before the node was admitted, such as the template of a volume, waits as long for the report of
+// each voter: the node that is behind names it among the founders at once.
 func TestJ6ACopyFromTheFirstStartWaits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
@@ -191,7 +191,7 @@ func TestJ6ACopyFromTheFirstStartWaits(t *testing.T) {
 		}
 		c.start(behind)
 		c.eventually("the node that is behind takes part", within, func() bool {
-			return strings.Contains(behind.log.String(), "takes part without the word of nodes")
+			return strings.Contains(behind.log.String(), "takes part without the reports of nodes")
 		})
 		c.start(n)
 		c.eventually("the copy is admitted", within, n.admission.admitted)
@@ -216,8 +216,8 @@ func TestJ6WhatWasAppliedIsNotCutOff(t *testing.T) {
 		c.start(behind)
 		c.start(n)
 		c.leader(time.Minute, knows)
-		if !strings.Contains(n.log.String(), "takes part without the word of nodes that are not reached") {
-			t.Error("the node does not say whose word it lacks")
+		if !strings.Contains(n.log.String(), "takes part without the reports of nodes that are not reached") {
+			t.Error("the node does not say whose reports it lacks")
 		}
 		for range 2 {
 			c.start(knows)
@@ -325,8 +325,8 @@ func TestAnOlderCopyIsSetAside(t *testing.T) {
 	}
 }
 
-// Nobody but a member, on the directory that this node knows of it, ends this node with a word at its port.
-func TestAStrangersWordIsNotTaken(t *testing.T) {
+// Nobody but a member, on the directory that this node knows of it, ends this node with a report at its port.
+func TestAStrangersReportIsNotTaken(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, 3, nil)
 		defer c.stop()

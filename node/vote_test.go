@@ -99,7 +99,7 @@ func TestAVoteOutlivesARestart(t *testing.T) {
 			}
 			c.kill(voter)
 			c.start(voter)
-			c.eventually("the voter takes part without the word of the others (J6)", within, func() bool {
+			c.eventually("the voter takes part without the reports of the others (J6)", within, func() bool {
 				_, err := c.askForVote(second, voter, term)
 				return err == nil
 			})

@@ -150,8 +150,8 @@ func TestAskEndsInTime(t *testing.T) {
 					time.Sleep(wait - soon)
 					ours := greeting{format: session.GreetingFormat, code: codeHello, node: 2, text: theirs.text, directory: dir(2)}
 					said := append(theirs.bytes(), ours.bytes()...)
-					word := (&Layer{cfg: Config{Key: Key{2}}}).word(theirs.directory, sideDialled, said)
-					_, writeErr := conn.Write(append(ours.bytes(), word...))
+					report := (&Layer{cfg: Config{Key: Key{2}}}).report(theirs.directory, sideDialled, said)
+					_, writeErr := conn.Write(append(ours.bytes(), report...))
 					if err = errors.Join(err, writeErr); err != nil {
 						t.Error(err)
 					}

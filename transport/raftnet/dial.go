@@ -134,11 +134,11 @@ func (l *Layer) greetFirst(conn net.Conn, code byte, want Directory, timeout tim
 		return theirs, err
 	}
 	said = append(said, theirs.bytes()...)
-	known, err := readWord(conn, theirs.directory, sideDialled, said)
+	known, err := readReport(conn, theirs.directory, sideDialled, said)
 	if err != nil {
 		return theirs, err
 	}
-	if _, err = conn.Write(l.word(theirs.directory, sideDialler, append(said, known.bytes()...))); err != nil {
+	if _, err = conn.Write(l.report(theirs.directory, sideDialler, append(said, known.bytes()...))); err != nil {
 		return theirs, fmt.Errorf("greeting: %w", err)
 	}
 	if err = l.tell(theirs, true, known); err != nil {

@@ -120,9 +120,9 @@ func (p Position) bytes() []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, p.Term), p.Index)
 }
 
-// word returns the second message of a side, which the dialled side sends with its greeting: what this node knows of the
+// report returns the second message of a side, which the dialled side sends with its greeting: what this node knows of the
 // other side's directory, and the proof of its own. said are the bytes of the greetings.
-func (l *Layer) word(to Directory, side string, said []byte) []byte {
+func (l *Layer) report(to Directory, side string, said []byte) []byte {
 	var known Position
 	if l.cfg.Known != nil {
 		known = l.cfg.Known(to)
@@ -132,8 +132,8 @@ func (l *Layer) word(to Directory, side string, said []byte) []byte {
 	return append(b, p[:]...)
 }
 
-// readWord reads the word of a node that has greeted from a directory, and checks its proof.
-func readWord(r io.Reader, from Directory, side string, said []byte) (Position, error) {
+// readReport reads the report of a node that has greeted from a directory, and checks its proof.
+func readReport(r io.Reader, from Directory, side string, said []byte) (Position, error) {
 	var b [positionBytes + proofBytes]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
 		return Position{}, fmt.Errorf("reading the proof of a directory: %w", err)

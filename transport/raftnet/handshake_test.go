@@ -241,7 +241,7 @@ func TestGreetingBytes(t *testing.T) {
 
 // The proof of a directory is 112 bytes: what the sender knows of the other directory, the public half of its own key,
 // and a signature.
-func TestWordBytes(t *testing.T) {
+func TestReportBytes(t *testing.T) {
 	key := Key{1, 2, 3}
 	l := New(Config{Key: key, Listener: pipes{}.listen("a"), Known: func(d Directory) Position {
 		if d != 0xbeef {
@@ -249,34 +249,34 @@ func TestWordBytes(t *testing.T) {
 		}
 		return Position{7, 102}
 	}})
-	got := l.word(0xbeef, sideDialled, []byte("said"))
+	got := l.report(0xbeef, sideDialled, []byte("said"))
 	const want = "00000000000000070000000000000066" + "221fe5f6859a1a4fec79057c9d32c8d3fc356e144b1da3b0f9016ef6f29888da" +
 		"6accbaa32105ac565cc2ce8196922cca3fd044e88936b1d6d041d29eac1453a9" +
 		"04e7b4b0b69b283a32ec694840070b2f04f65115c452abda6847b71c0c178f08"
 	if hex.EncodeToString(got) != want {
 		t.Errorf("got %x, want %s", got, want)
 	}
-	if known, err := readWord(bytes.NewReader(got), key.Directory(), sideDialled, []byte("said")); err != nil ||
+	if known, err := readReport(bytes.NewReader(got), key.Directory(), sideDialled, []byte("said")); err != nil ||
 		known != (Position{7, 102}) {
 		t.Errorf("read as %v, %v", known, err)
 	}
 	for name, read := range map[string]func() error{
 		"of another directory": func() error {
-			_, err := readWord(bytes.NewReader(got), 0xbeef, sideDialled, []byte("said"))
+			_, err := readReport(bytes.NewReader(got), 0xbeef, sideDialled, []byte("said"))
 			return err
 		},
 		"of the other side": func() error {
-			_, err := readWord(bytes.NewReader(got), key.Directory(), sideDialler, []byte("said"))
+			_, err := readReport(bytes.NewReader(got), key.Directory(), sideDialler, []byte("said"))
 			return err
 		},
 		"of another connection": func() error {
-			_, err := readWord(bytes.NewReader(got), key.Directory(), sideDialled, []byte("paid"))
+			_, err := readReport(bytes.NewReader(got), key.Directory(), sideDialled, []byte("paid"))
 			return err
 		},
 		"with another position": func() error {
 			other := bytes.Clone(got)
 			other[15]++
-			_, err := readWord(bytes.NewReader(other), key.Directory(), sideDialled, []byte("said"))
+			_, err := readReport(bytes.NewReader(other), key.Directory(), sideDialled, []byte("said"))
 			return err
 		},
 	} {
@@ -354,16 +354,16 @@ func TestEachSideTellsWhatItKnows(t *testing.T) {
 		b := network.meeting(t, "b", 2, 0xb, false)
 		accepted := accepting(b)
 		accepting(a)
-		type word struct {
+		type report struct {
 			from    session.Node
 			on      Directory
 			dialled bool
 			known   Position
 		}
 		var mu sync.Mutex // guards told and old: each side has its goroutine
-		told := map[session.Node][]word{}
+		told := map[session.Node][]report{}
 		var old error
-		heard := func(by session.Node) []word {
+		heard := func(by session.Node) []report {
 			synctest.Wait()
 			mu.Lock()
 			defer mu.Unlock()
@@ -374,7 +374,7 @@ func TestEachSideTellsWhatItKnows(t *testing.T) {
 			l.cfg.Told = func(node session.Node, d Directory, dialled bool, known Position) error {
 				mu.Lock()
 				defer mu.Unlock()
-				told[l.cfg.Node] = append(told[l.cfg.Node], word{node, d, dialled, known})
+				told[l.cfg.Node] = append(told[l.cfg.Node], report{node, d, dialled, known})
 				if l == b {
 					return old
 				}
@@ -387,10 +387,10 @@ func TestEachSideTellsWhatItKnows(t *testing.T) {
 		}
 		(<-accepted).Close()
 		conn.Close()
-		if got, want := heard(1), (word{2, dir(0xb), true, Position{2, uint64(dir(0xa)) >> 8}}); len(got) != 1 || got[0] != want {
+		if got, want := heard(1), (report{2, dir(0xb), true, Position{2, uint64(dir(0xa)) >> 8}}); len(got) != 1 || got[0] != want {
 			t.Errorf("the dialler is told %+v, want %+v", got, want)
 		}
-		if got, want := heard(2), (word{1, dir(0xa), false, Position{1, uint64(dir(0xb)) >> 8}}); len(got) != 1 || got[0] != want {
+		if got, want := heard(2), (report{1, dir(0xa), false, Position{1, uint64(dir(0xb)) >> 8}}); len(got) != 1 || got[0] != want {
 			t.Errorf("the dialled is told %+v, want %+v", got, want)
 		}
 		mu.Lock()
@@ -414,7 +414,7 @@ func TestEachSideTellsWhatItKnows(t *testing.T) {
 		// An absurd position is none.
 		heard(2) // nobody speaks any more
 		mu.Lock()
-		told = map[session.Node][]word{}
+		told = map[session.Node][]report{}
 		mu.Unlock()
 		a.cfg.Known = func(Directory) Position { return Position{FarTerm + 1, 1} }
 		if _, err := a.Meet(t.Context(), "b", nil); err != nil || len(heard(2)) != 0 {

@@ -366,7 +366,7 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	said := slices.Concat(theirs.bytes(), answer.bytes())
 	out := answer.bytes()
 	if refused == nil {
-		out = append(out, l.word(theirs.directory, sideDialled, said)...)
+		out = append(out, l.report(theirs.directory, sideDialled, said)...)
 	}
 	if _, err = conn.Write(out); err != nil {
 		return greeting{}, errors.Join(refused, fmt.Errorf("answering the greeting: %w", err))
@@ -374,7 +374,7 @@ func (l *Layer) answer(conn net.Conn) (greeting, error) {
 	if refused != nil {
 		return greeting{}, refused
 	}
-	known, err := readWord(conn, theirs.directory, sideDialler, slices.Concat(said, out[len(answer.bytes()):][:positionBytes]))
+	known, err := readReport(conn, theirs.directory, sideDialler, slices.Concat(said, out[len(answer.bytes()):][:positionBytes]))
 	if err == nil {
 		err = l.tell(theirs, false, known)
 	}
