@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -39,14 +40,20 @@ type olderCopyError struct {
 	from session.Node
 	// was is how far another node knows that the directory had come, is how far it has.
 	was, is raftnet.Position
+	// late says that the node took part before it was told.
+	late bool
 }
 
 func (e *olderCopyError) Error() string {
+	lost := "the node stops before it votes, and nothing acknowledged is lost by it"
+	if e.late {
+		lost = "the node took part before it heard of that, so that acknowledged entries may be lost (docs/operations.md, " +
+			"Acknowledged entries are gone)"
+	}
 	return fmt.Sprintf("data directory %s is an older copy of itself: node %d knows that it had come to term %d and entry %d "+
-		"of it, and it is at term %d and entry %d, so that an older snapshot of its volume or machine was put back; the "+
-		"node stops before it votes, and nothing acknowledged is lost by it: start it again, and it moves the copy to %s and "+
-		"comes back as a new member while a majority of the other nodes runs and has a leader", e.path, e.from, e.was.Term,
-		e.was.Index, e.is.Term, e.is.Index, filepath.Join(e.path, olderCopy))
+		"of it, and it is at term %d and entry %d, so that an older snapshot of its volume or machine was put back; %s: start "+
+		"it again, and it moves the copy to %s and comes back as a new member while a majority of the other nodes runs and "+
+		"has a leader", e.path, e.from, e.was.Term, e.was.Index, e.is.Term, e.is.Index, lost, filepath.Join(e.path, olderCopy))
 }
 
 var errStarting = errors.New("this node is starting")
@@ -78,7 +85,7 @@ func (r *rollback) compare(from session.Node, was raftnet.Position) error {
 	if !is.Behind(was) {
 		return nil
 	}
-	err := &olderCopyError{r.dir.Path, from, was, is}
+	err := &olderCopyError{r.dir.Path, from, was, is, r.reports.over.Load()}
 	r.once.Do(func() {
 		r.leave()
 		r.fail(errors.Join(err, r.dir.retire()))
@@ -217,6 +224,8 @@ type reports struct {
 	from map[session.Node]raftnet.Directory // guarded by mu
 	// news has a token when there is a new one.
 	news chan struct{}
+	// over says that the node takes part.
+	over atomic.Bool
 }
 
 func newReports() *reports {
@@ -277,5 +286,6 @@ func (m *meetings) awaitReports(ctx context.Context) {
 		}
 		break
 	}
+	reports.over.Store(true)
 	m.consensus.layer.Admit()
 }

@@ -105,7 +105,7 @@ func (c *testCluster) kept(granted []session.Grant) {
 	}
 }
 
-// stopsAsOld waits until a node has ended because its directory is an older copy.
+// stopsAsOld waits until a node has ended, before it took part, because its directory is an older copy.
 func (c *testCluster) stopsAsOld(n *testNode) {
 	c.t.Helper()
 	c.eventually(n.name+" ends", 40*time.Second, func() bool {
@@ -119,7 +119,7 @@ func (c *testCluster) stopsAsOld(n *testNode) {
 	if c.t.Failed() {
 		c.t.Fatalf("%s on an older copy goes on", n.name)
 	}
-	if _, ok := errors.AsType[*olderCopyError](n.err); !ok {
+	if told, ok := errors.AsType[*olderCopyError](n.err); !ok || told.late {
 		c.t.Fatalf("%s on an older copy ended with %v", n.name, n.err)
 	}
 }
