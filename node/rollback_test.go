@@ -105,8 +105,8 @@ func (c *testCluster) kept(granted []session.Grant) {
 	}
 }
 
-// stopsAsOld waits until a node has ended, before it took part, because its directory is an older copy.
-func (c *testCluster) stopsAsOld(n *testNode) {
+// ends waits until a node has ended by itself.
+func (c *testCluster) ends(n *testNode) {
 	c.t.Helper()
 	c.eventually(n.name+" ends", 40*time.Second, func() bool {
 		select {
@@ -117,8 +117,14 @@ func (c *testCluster) stopsAsOld(n *testNode) {
 		}
 	})
 	if c.t.Failed() {
-		c.t.Fatalf("%s on an older copy goes on", n.name)
+		c.t.Fatalf("%s goes on", n.name)
 	}
+}
+
+// stopsAsOld waits until a node has ended, before it took part, because its directory is an older copy.
+func (c *testCluster) stopsAsOld(n *testNode) {
+	c.t.Helper()
+	c.ends(n)
 	if told, ok := errors.AsType[*olderCopyError](n.err); !ok || told.late {
 		c.t.Fatalf("%s on an older copy ended with %v", n.name, n.err)
 	}
@@ -221,7 +227,7 @@ func TestJ6WhatWasAppliedIsNotCutOff(t *testing.T) {
 		}
 		for range 2 {
 			c.start(knows)
-			<-knows.ended
+			c.ends(knows)
 			lost, ok := errors.AsType[*lostEntriesError](knows.err)
 			if !ok || lost.applied < applied || lost.from > applied {
 				t.Fatalf("%s ended with %v", knows.name, knows.err)
