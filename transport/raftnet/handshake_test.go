@@ -323,6 +323,9 @@ func TestADirectoryIsProven(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if err := raw.SetDeadline(time.Now().Add(time.Minute)); err != nil { // a node that accepts it waits for more
+			t.Fatal(err)
+		}
 		go func() { _, _ = raw.Write(recorded.Bytes()) }() // b closes before the end
 		_, _ = io.Copy(io.Discard, raw)
 		raw.Close()
