@@ -33,7 +33,7 @@ var noLimits = []struct{ why, names string }{
 		client/internal/route.MaxAddresses client/internal/route.MaxRacing client/internal/stream.maxBatchBytes
 		leader.maxFlights leader.maxFlying leader.maxHold leader.maxSent learner.maxFlights learner.maxHeld
 		learner/namespace.maxEvents learner/namespace.maxSessionBatch transport/clientport.maxEventBatch
-		transport/port.maxIdleLooked tree.MaxAcknowledgements tree.MaxPageEntries`,
+		session.MaxReleases transport/port.maxIdleLooked tree.MaxAcknowledgements tree.MaxPageEntries`,
 	},
 	{
 		"what is remembered or kept for later: who comes when it is gone is served in another way",

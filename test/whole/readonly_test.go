@@ -31,6 +31,14 @@ func TestWatchOfANodeThatIsCutOff(t *testing.T) {
 		}
 		create("/before")
 		alone, others := c.Names[2], c.Names[:2]
+		there, err := client.New(client.Config{Endpoints: []string{alone + ":7400"}, Dial: c.Host("reader").Dial})
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		if _, err := there.Tree().Get(ctx, "/before"); err != nil { // a read waits until its node has applied the write
+			c.T.Fatal(err)
+		}
+		_ = there.Close()
 		for _, n := range others {
 			for _, host := range []string{alone, "app"} {
 				c.Cut(n, host)

@@ -11,17 +11,17 @@ import (
 
 func TestKindsHaveNames(t *testing.T) {
 	seen := make(map[string]Kind)
-	for k := Opened; k <= Strayed; k++ {
+	for k := Opened; k <= BackedUp; k++ {
 		name := k.String()
 		if other, taken := seen[name]; taken || name == "?" {
 			t.Errorf("kind %d is called %q, as is %d", k, name, other)
 		}
 		seen[name] = k
 	}
-	if got := Strayed.String(); got != "strays" {
+	if got := BackedUp.String(); got != "was backed up" {
 		t.Errorf("the last kind is called %q", got)
 	}
-	if got := (Strayed + 1).String(); got != "?" {
+	if got := (BackedUp + 1).String(); got != "?" {
 		t.Errorf("a kind there is none of is called %q", got)
 	}
 }
