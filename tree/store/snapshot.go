@@ -158,7 +158,8 @@ func (r *Restorer) Tree() (*Tree, error) {
 	if err := r.children.end(); err != nil {
 		return nil, err
 	}
-	if err := r.tree.tally.recount(&r.tree.Root, r.tree.digest); err != nil {
+	nonstop := func() error { return nil }
+	if err := r.tree.tally.recount(&r.tree.Root, r.tree.digest, nonstop); err != nil {
 		return nil, err
 	}
 	return r.tree, nil

@@ -173,36 +173,44 @@ func (y *tally) mayGrow(path string, count, bytes int64) (refused *tree.RefusedE
 // changes have counted for costs once.
 func (y *tally) settle(r *Root, digest Digest) {
 	for _, c := range y.dirty {
-		c.dirty = false
-		was, existed := r.quotas.Get(c.Path)
-		if existed && c.on && was == c.Quota {
-			continue
-		}
-		if existed {
-			digest.Remove(was.canonical(nil))
-		}
-		if !c.on {
-			r.quotas.Delete(c.Path)
-			delete(y.byPath, c.Path)
-			continue
-		}
-		digest.Add(c.canonical(nil))
-		r.quotas.Set(c.Path, c.Quota)
+		y.show(c, r, digest)
 	}
 	clear(y.dirty)
 	y.dirty = y.dirty[:0]
 	y.walked = 0
 }
 
-// recount makes the quotas of a restored tree from its entries (D7).
-func (y *tally) recount(r *Root, digest Digest) error {
+// show brings what roots show of one quota, and the digest, up to date.
+func (y *tally) show(c *counted, r *Root, digest Digest) {
+	c.dirty = false
+	was, existed := r.quotas.Get(c.Path)
+	if existed && c.on && was == c.Quota {
+		return
+	}
+	if existed {
+		digest.Remove(was.canonical(nil))
+	}
+	if !c.on {
+		r.quotas.Delete(c.Path)
+		delete(y.byPath, c.Path)
+		return
+	}
+	digest.Add(c.canonical(nil))
+	r.quotas.Set(c.Path, c.Quota)
+}
+
+// recount makes the quotas of a tree from its entries (D7). It calls step for each entry and each quota of a walk, and
+// returns the error of step.
+func (y *tally) recount(r *Root, digest Digest, step func() error) error {
 	y.byPath = map[string]*counted{}
 	for levels := 1; levels <= tree.MaxDepth-tree.Depth(tree.QuotaPath); levels++ {
 		var err error
 		found := false
 		r.walk(belowKey(tree.QuotaPath, levels), func(key string, e *entry) bool {
 			found = true
-			err = y.restoreQuota(pathOf(key), e)
+			if err = y.restoreQuota(pathOf(key), e); err == nil {
+				err = step()
+			}
 			return err == nil
 		})
 		if err != nil {
@@ -216,13 +224,25 @@ func (y *tally) recount(r *Root, digest Digest) error {
 		return nil
 	}
 	y.total = tree.Usage{}
+	var err error
 	r.entries.Scan(func(key string, e *entry) bool {
 		if path := pathOf(key); !tree.InQuotas(path) {
 			y.add(path, 1, int64(len(e.data)))
 		}
-		return true
+		err = step()
+		return err == nil
 	})
-	y.settle(r, digest)
+	if err != nil {
+		return err
+	}
+	for _, c := range y.dirty {
+		if err := step(); err != nil {
+			return err
+		}
+		y.show(c, r, digest)
+	}
+	clear(y.dirty)
+	y.dirty = y.dirty[:0]
 	return nil
 }
 

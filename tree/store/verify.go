@@ -61,25 +61,39 @@ func (s *siblings) end() error {
 // verifyRun is the number of entries that Verify looks at in a row, in some milliseconds of a processor.
 const verifyRun = 5000
 
+// pacer calls pace after every verifyRun steps.
+type pacer struct {
+	pace  func() error
+	steps int
+}
+
+// step counts a step, and returns the error of pace.
+func (p *pacer) step() error {
+	if p.steps++; p.steps%verifyRun == 0 {
+		return p.pace()
+	}
+	return nil
+}
+
 // Verify computes anew what a tree keeps about its entries, and returns an error that names the first difference: the
 // numbers of children, owners with their indexes and what their ephemerals weigh, what ends by itself (I12), what quotas
-// have counted (I16), and how much memory the entries take. It adds everything that the state's digest holds of the tree to digest, so that damaged
-// memory shows there.
+// have counted (I16), and how much memory the entries take. It adds everything that the state's digest holds of the tree
+// to digest, so that damaged memory shows there.
 //
-// alive reports whether a session exists. Verify calls pace after every few thousand entries, and returns its error. It
-// may run beside the writer of the tree.
+// alive reports whether a session exists. Verify calls pace after every few thousand entries of each walk, and returns
+// its error. It may run beside the writer of the tree.
 func (r *Root) Verify(digest Digest, alive func(owner uint64) bool, pace func() error) error {
-	v := verifier{root: r, digest: digest, alive: alive, children: siblings{root: r}, lists: map[*interned]struct{}{}}
+	v := verifier{
+		root: r, digest: digest, alive: alive, pacer: pacer{pace: pace}, children: siblings{root: r},
+		lists: map[*interned]struct{}{},
+	}
 	var err error
-	n := 0
 	r.entries.Scan(func(key string, e *entry) bool {
 		if err = v.entry(key, e); err != nil {
 			err = fmt.Errorf("tree entry %q: %w", pathOf(key), err)
 			return false
 		}
-		if n++; n%verifyRun == 0 {
-			err = pace()
-		}
+		err = v.pacer.step()
 		return err == nil
 	})
 	if err != nil {
@@ -96,6 +110,7 @@ type verifier struct {
 	root     *Root
 	digest   Digest
 	alive    func(uint64) bool
+	pacer    pacer
 	children siblings
 	// owned and ending count the entries that the indexes must have.
 	owned, ending int
@@ -153,7 +168,7 @@ func (v *verifier) indexes() error {
 		return fmt.Errorf("tree: the entries take %d bytes, and %d are counted", v.kept, r.bytes)
 	}
 	again := Root{entries: r.entries, quotas: noQuotas()}
-	if err := new(tally).recount(&again, v.digest); err != nil {
+	if err := new(tally).recount(&again, v.digest, v.pacer.step); err != nil {
 		return err
 	}
 	if has, want := r.quotas.Len(), again.quotas.Len(); has != want {
@@ -163,7 +178,9 @@ func (v *verifier) indexes() error {
 	r.Quotas(func(q Quota) bool {
 		if want, _ := again.quotas.Get(q.Path); want != q {
 			err = fmt.Errorf("tree: the quota of %q is %+v, want %+v", q.Path, q, want)
+			return false
 		}
+		err = v.pacer.step()
 		return err == nil
 	})
 	return err
@@ -193,7 +210,8 @@ func (v *verifier) weights() (err error) {
 			owners++
 		}
 		of = of.plus(1, tree.RemovalWeight(pathOf(key)))
-		return true
+		err = v.pacer.step()
+		return err == nil
 	})
 	if check() && r.ephemerals.Len() != owners {
 		err = fmt.Errorf("tree: ephemerals are counted for %d sessions, want %d", r.ephemerals.Len(), owners)

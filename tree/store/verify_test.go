@@ -45,3 +45,26 @@ func TestVerify(t *testing.T) {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 }
+
+// TestVerifyPacesEveryWalk: a tree with a quota is walked twice, and its ephemerals besides. Each walk calls pace, and ends
+// with the error of pace. Otherwise a scrub of a large tree takes a processor for seconds, and no shutdown ends it.
+func TestVerifyPacesEveryWalk(t *testing.T) {
+	ops := []tree.Op{tree.Create{Path: "/zookeeper/quota/a/zookeeper_limits", Kind: tree.Persistent, Parents: true}}
+	for range 9_000 {
+		ops = append(ops, tree.Create{Path: "/", Sequential: true, Kind: tree.Ephemeral})
+	}
+	built, _ := build(t, ops...)
+	stop := errors.New("stop")
+	for last := 1; last <= 5; last++ {
+		calls := 0
+		err := built.Freeze().Verify(bag{}, everybody, func() error {
+			if calls++; calls == last {
+				return stop
+			}
+			return nil
+		})
+		if !errors.Is(err, stop) || calls != last {
+			t.Errorf("stopped at call %d of pace: %v after %d calls", last, err, calls)
+		}
+	}
+}
