@@ -96,13 +96,17 @@ func (l *ledger) unserve(c *Conn, err error) {
 }
 
 // comesBack returns how long r waits after its n-th refusal with err: until the moment that the node named, with jitter
-// on top. A resume waits for half of the rest of its promise at most, because the queue may have become shorter.
-// Without a promise it waits for a back-off alone: a slot may be free now, and later the session may be gone.
+// on top. A resume whose promise lasts waits for half of the rest at most, because the queue may have become shorter. Once
+// the promise has lapsed it waits for the whole time: the node that named it is overloaded.
 func (l *ledger) comesBack(r *window.Request, n int, err error) time.Duration {
-	wait := l.cfg.Jitter.Wait(n, err)
-	if b, resume := r.Body.(*resumeBody); resume && b.h.joining == nil {
-		soon := l.cfg.Jitter.BackoffBelow(n, cmp.Or(b.h.timeout/connectPart, math.MaxInt64))
-		wait = min(wait, max(b.h.until.Sub(l.now)/2, soon))
+	b, resume := r.Body.(*resumeBody)
+	if !resume || b.h.joining != nil {
+		return l.cfg.Jitter.Wait(n, err)
+	}
+	soon := l.cfg.Jitter.BackoffBelow(n, cmp.Or(b.h.timeout/connectPart, math.MaxInt64))
+	wait := route.Hint(err) + soon
+	if rest := b.h.until.Sub(l.now); rest > 0 {
+		wait = min(wait, max(rest/2, soon))
 	}
 	return wait
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/client/internal/window"
 	holdfastv1 "holdfast/proto/holdfast/v1"
 	"holdfast/session"
 	"holdfast/transport/wire"
@@ -312,5 +313,34 @@ func TestOnlyGlobalSessionsThatAreHeldAreResumedTogether(t *testing.T) {
 	}
 	if together+singles != 6 || singles < 2 {
 		t.Errorf("%d resumes alone and %d together", singles, together)
+	}
+}
+
+// A node that is overloaded names a moment. A resume whose promise still lasts comes back after half of the rest at most.
+// One whose promise has lapsed waits for the moment: many such clients would otherwise overload the node for ever.
+func TestAResumeWithoutAPromiseWaitsForTheNamedMoment(t *testing.T) {
+	const hint, timeout = 8 * time.Second, 10 * time.Second
+	for name, tt := range map[string]struct {
+		until          func(now time.Time) time.Time
+		earliest, last time.Duration
+	}{
+		"promised": {
+			func(now time.Time) time.Time { return now.Add(6 * time.Second) }, 3 * time.Second, 3 * time.Second,
+		},
+		"just lapsed": {func(now time.Time) time.Time { return now }, hint, hint + timeout/connectPart},
+		"lapse told":  {func(time.Time) time.Time { return time.Time{} }, hint, hint + timeout/connectPart},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMover(t, 1)
+			l, h := m.core, m.sessions[0]
+			l.now, h.until = m.now, tt.until(m.now)
+			for n := 1; n <= 40; n++ {
+				r := &window.Request{Body: &resumeBody{h: h}}
+				got := l.comesBack(r, n, &session.LimitError{RetryAfter: hint})
+				if got < tt.earliest || got > tt.last {
+					t.Errorf("refusal %d: comes back after %v, want %v to %v", n, got, tt.earliest, tt.last)
+				}
+			}
+		})
 	}
 }
