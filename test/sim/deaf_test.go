@@ -90,6 +90,10 @@ func deafLeader(t *testing.T, dir string, busy time.Duration) {
 	if leader < 0 {
 		t.Fatal("nobody leads")
 	}
+	deaf := session.Node(leader + 1)
+	if servedBy(sessions, deaf) == 0 {
+		t.Fatalf("no client is at node %d, which leads", deaf)
+	}
 	all := append([]string{"c"}, names...)
 	for _, from := range all {
 		for _, to := range all {
@@ -125,6 +129,24 @@ func deafLeader(t *testing.T, dir string, busy time.Duration) {
 	if n := back(sessions); n != clients {
 		t.Errorf("%d of %d clients are connected", n, clients)
 	}
+	if n := servedBy(sessions, deaf); n != 0 {
+		t.Errorf("%d clients are still at node %d, which hears nothing", n, deaf)
+	}
+	if !slices.ContainsFunc(names, func(n string) bool {
+		return n != names[leader] && counter(t, operator, n, "holdfast_leads") == 1
+	}) {
+		t.Errorf("no node but %d leads", deaf)
+	}
+}
+
+// servedBy returns how many of the sessions a node serves.
+func servedBy(sessions []*client.Session, node session.Node) (n int) {
+	for _, s := range sessions {
+		if s.Owner() == node {
+			n++
+		}
+	}
+	return n
 }
 
 // seedOfDeaf seeds the clients and the network.

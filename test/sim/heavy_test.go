@@ -167,6 +167,11 @@ func (x *heavy) round(ctx context.Context, r round, s *client.Session) {
 		h.watches()
 		h.watching.Wait()
 	}()
+	defer func() {
+		if ctx.Err() == nil && s.Err() != nil {
+			x.w.record.Add(history.Event{Kind: history.Unasked, Who: x.name, Room: &r.room})
+		}
+	}()
 	asked := x.w.record.Now()
 	filling, cancel := context.WithTimeout(ctx, fills)
 	err := r.fill(filling, h)
@@ -196,8 +201,7 @@ func (x *heavy) round(ctx context.Context, r round, s *client.Session) {
 			x.w.record.Add(history.Event{Kind: history.Roomy, Who: x.name, Asked: emptied, Room: &r.room})
 			return
 		}
-		if s.Err() != nil { // the session was lost to a fault
-			x.w.record.Add(history.Event{Kind: history.Roomy, Who: x.name, Asked: emptied, Room: &r.room, Text: "not asked"})
+		if s.Err() != nil {
 			return
 		}
 	}

@@ -159,7 +159,8 @@ func (f *facts) note(e history.Event, v *verdict) {
 		history.TreeGrew, history.Called, history.Found, history.Committed, // tellings and ledgers have filed them
 		history.Awaits, history.Granted, history.Forgoes, history.Works, history.Rests, history.Cedes, history.Stored,
 		history.Fenced, history.Vouched, history.Lined, history.Broke, history.Used,
-		history.Filled, history.Emptied, history.Roomy, history.Probed, history.BackedUp: // answers has filed them
+		history.Filled, history.Emptied, history.Roomy, history.Unasked, history.Probed,
+		history.BackedUp: // answers has filed them
 	}
 	f.lagging(e, v)
 }

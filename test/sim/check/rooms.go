@@ -23,6 +23,8 @@ func (c rooms) check() {
 		case history.Emptied:
 			full = nil
 			c.again(e, c.answers.rooms[i+1:])
+		case history.Unasked:
+			c.lost(e)
 		case history.Probed:
 			if full != nil && full.At <= e.Asked {
 				c.goesOn(*full, e)
@@ -56,8 +58,15 @@ func (c rooms) goesOn(full, e history.Event) {
 	}
 }
 
+// lost checks that a client has lost its session to a fault alone.
+func (c rooms) lost(e history.Event) {
+	if len(c.disturbed) == 0 {
+		c.misled(e, "bound empties", "%s has lost its session, and no fault was at work", e.Who)
+	}
+}
+
 // again checks that there is room once everything is given back. After a fault that takes until the cluster serves
-// again.
+// again. A client that loses its session before has not asked, which shows nothing.
 func (c rooms) again(e history.Event, later []history.Event) {
 	by := e.At + e.Room.Within
 	if !c.calm(e.At, by) {
@@ -66,15 +75,16 @@ func (c rooms) again(e history.Event, later []history.Event) {
 	if by > c.finished {
 		return
 	}
+	asked := slices.IndexFunc(later, func(o history.Event) bool {
+		return (o.Kind == history.Roomy || o.Kind == history.Unasked) && o.Room.Name == e.Room.Name && o.Who == e.Who
+	})
+	inTime := asked >= 0 && later[asked].At <= by
+	if inTime && later[asked].Kind == history.Unasked {
+		return
+	}
 	c.checked("bound empties")
 	c.checked("bound empties: " + e.Room.Name)
-	found := forever
-	for _, o := range later {
-		if o.Kind == history.Roomy && o.Room.Name == e.Room.Name && o.Who == e.Who {
-			found = min(found, o.At)
-		}
-	}
-	if found > by {
+	if !inTime {
 		c.fail("bound empties", 0, by, "no room again within %v: %s", by-e.At, history.Line(e))
 	}
 }

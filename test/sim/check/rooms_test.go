@@ -36,6 +36,11 @@ func crowded(refused string, again float64) plant {
 	return all(plants...)
 }
 
+// lost plants that the client which fills rooms loses its session.
+func lost(seconds float64) plant {
+	return add(history.Event{At: at(seconds), Kind: history.Unasked, Who: "b1", Room: room()})
+}
+
 const tells = "over the limit max_things (7 things)"
 
 // TestBoundsAreJudged plants what must not happen at a bound.
@@ -47,6 +52,10 @@ func TestBoundsAreJudged(t *testing.T) {
 		{"a write that fails", "bound goes on", "not served within 1s", all(crowded(tells, 76), probe(0, 71, 71.1, "no"))},
 		{"no room again", "bound empties", "no room again within 2s", crowded(tells, 0)},
 		{"room again, and late", "bound empties", "no room again within 2s", crowded(tells, 77.1)},
+		{"a session lost for no fault", "bound empties", "lost its session", all(crowded(tells, 0), lost(76))},
+		{"no room, a storm, and a session lost late", "bound empties", "no room again", all(
+			storm(10, 12), crowded(tells, 0), lost(78),
+		)},
 	})
 }
 
@@ -74,6 +83,18 @@ func TestBoundsExcuse(t *testing.T) {
 				t.Errorf("%s was not put to the test", tt.count)
 			}
 		})
+	}
+}
+
+// Nobody asks for room after a session was lost to a fault: this shows nothing, neither that there is room nor that there
+// is none.
+func TestARoundOfALostSessionIsNotJudged(t *testing.T) {
+	r := Check(sorted(all(storm(65, 72), crowded(tells, 0), lost(76))(good())), bounds())
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	if n := r.Checked["bound empties"]; n != 0 {
+		t.Errorf("%d rooms were judged, want none", n)
 	}
 }
 

@@ -187,9 +187,11 @@ const (
 	Strayed
 	// Filled: the client Who was refused because Room is full, or has as much under way there as it can. Emptied: it has
 	// given back what it held of Room. Roomy: it has found room again. Asked is when what was refused or done was sent.
+	// Unasked: it has lost its session, and asks for Room no more.
 	Filled
 	Emptied
 	Roomy
+	Unasked
 	// Probed: the request Op of a client that holds little was answered, a write if Op is 0. Text says why it failed. Asked
 	// is when it was sent.
 	Probed
@@ -216,7 +218,7 @@ func (k Kind) String() string {
 		"has killed", "has extended", "keeps",
 		"leads members", "is wanted to be", "has become", "was shown members",
 		"strays",
-		"fills", "empties", "finds room in", "was served",
+		"fills", "empties", "finds room in", "has lost its session with", "was served",
 		"was backed up",
 	}
 	if int(k) >= len(names) {
@@ -303,7 +305,7 @@ type Event struct {
 	Act *Act
 	// Members are set on Configured and Listed.
 	Members []session.Member
-	// Room is set on Filled, Emptied and Roomy.
+	// Room is set on Filled, Emptied, Roomy and Unasked.
 	Room *Room
 	// Backup is set on BackedUp.
 	Backup *Backup
