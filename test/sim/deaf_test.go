@@ -35,6 +35,7 @@ func TestADeafLeaderLosesNoSession(t *testing.T) {
 }
 
 func deafLeader(t *testing.T, dir string, busy time.Duration) {
+	t.Helper()
 	const clients, timeout = 60, 4 * time.Second
 	time.Sleep(time.Until(session.Epoch().AddDate(0, 6, 0))) // a bubble's clock starts in 2000
 	network := simnet.New(func(string, string) time.Duration { return time.Millisecond })
@@ -140,9 +141,9 @@ func deafLeader(t *testing.T, dir string, busy time.Duration) {
 }
 
 // servedBy returns how many of the sessions a node serves.
-func servedBy(sessions []*client.Session, node session.Node) (n int) {
+func servedBy(sessions []*client.Session, owner session.Node) (n int) {
 	for _, s := range sessions {
-		if s.Owner() == node {
+		if s.Owner() == owner {
 			n++
 		}
 	}
