@@ -140,8 +140,8 @@ func (f *forwarding) admit(w *session.ForwardedWrite) (p forwardedPlace, ok bool
 	return p, true
 }
 
-// settle notes what became of a write that had a place. It refuses what was certainly not appended, and ends the stream when that is not
-// known, or when the write was no command (W4).
+// settle notes what became of a write that had a place. It refuses what was certainly not appended, and ends the stream
+// when that is not known, or when the write was no command (W4).
 func (f *forwarding) settle(id session.ID, number uint64, p forwardedPlace, err error, in *term) {
 	p.giveBack()
 	var refusal session.WriteRefusal

@@ -31,7 +31,8 @@ func DefaultLimits() Limits {
 	}
 }
 
-// SetLimits changes the limits, before any write is taken. What is kept stays, also above them.
+// SetLimits sets the limits of an empty table, or of a restored one before it takes its first write. What it has stays,
+// also above them.
 func (t *Table) SetLimits(l Limits) { t.limits = l }
 
 // LimitError says which limit a will would exceed. The refusal is a result like any other: all replicas come to the

@@ -14,9 +14,9 @@ import (
 // avoidFor is how long a client tries a node last that has sent it away.
 const avoidFor = time.Minute
 
-// inDraining handles a node's news that it is about to be taken away (Q1), or has a full disk (O5). The client moves at once, in the order that
-// the node gives it. The node serves the sessions until another one does, so that no promise is lost. A client
-// with local sessions stays: they end elsewhere, and it has one connection.
+// inDraining handles a node's news that it is about to be taken away (Q1), or has a full disk (O5). The client moves at
+// once, in the order that the node gives it. The node serves the sessions until another one does, so that no promise is
+// lost. A client with local sessions stays: they end elsewhere, and it has one connection.
 func (k *links) inDraining(c *Conn, m *holdfastv1.Draining) {
 	r := &k.router
 	k.avoid(c, m.GetTry())

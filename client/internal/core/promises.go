@@ -96,8 +96,8 @@ func (l *ledger) unserve(c *Conn, err error) {
 }
 
 // comesBack returns how long r waits after its n-th refusal with err: until the moment that the node named, with jitter
-// on top. A resume whose promise lasts waits for half of the rest at most, because the queue may have become shorter. Once
-// the promise has lapsed it waits for the whole time: the node that named it is overloaded.
+// on top. A resume whose promise lasts waits for half of the rest at most, because the queue may have become shorter.
+// Once the promise has lapsed it waits for the whole time: the node that named it is overloaded.
 func (l *ledger) comesBack(r *window.Request, n int, err error) time.Duration {
 	b, resume := r.Body.(*resumeBody)
 	if !resume || b.h.joining != nil {
