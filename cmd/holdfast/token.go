@@ -71,7 +71,8 @@ func (f *tokenFlag) add(cmd *cobra.Command) {
 
 func (f *tokenFlag) given() bool { return f.file != "" }
 
-// tokenBytes bounds the bytes that are read of a token's file.
+// tokenBytes bounds the bytes that are read of a token's file. The output of "session hold" may be longer: its token is
+// at the beginning.
 const tokenBytes = 4096
 
 func (f *tokenFlag) token(ctx context.Context, stdin io.Reader) (session.Token, error) {
@@ -87,29 +88,42 @@ func (f *tokenFlag) token(ctx context.Context, stdin io.Reader) (session.Token, 
 		defer func() { _ = file.Close() }() // it is open for reading only
 		stdin = file
 	}
-	b, err := io.ReadAll(io.LimitReader(arg.Until(ctx, stdin), tokenBytes))
+	b, err := io.ReadAll(io.LimitReader(arg.Until(ctx, stdin), tokenBytes+1))
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return session.Token{}, fmt.Errorf("read the token: %w", err)
 	case err != nil:
 		return session.Token{}, usage("--token-file: %w", err) // for example, FILE is a directory
 	}
-	return parseToken(tokenIn(string(b)))
+	text, cut := string(b), len(b) > tokenBytes
+	if cut { // the last line may be half a token
+		text = text[:strings.LastIndexByte(text[:tokenBytes], '\n')+1]
+	}
+	token, found := tokenIn(text)
+	switch {
+	case found:
+		return parseToken(token)
+	case cut:
+		return session.Token{}, usage("--token-file: more than %d bytes, and no token in a line of the first %[1]d: want "+
+			"a token, or the output of session open", tokenBytes)
+	default:
+		return parseToken(text)
+	}
 }
 
-// tokenIn returns the token in a text: the whole text, or the token that the text has if it is the output of "session
-// open" or "session hold", as a table or in JSON. Of JSON the first value counts: "session hold" prints one per line.
-func tokenIn(text string) string {
+// tokenIn finds the token in the output of "session open" or "session hold", as a table or in JSON. Of JSON the first
+// value counts: "session hold" prints one per line.
+func tokenIn(text string) (token string, found bool) {
 	var held struct {
 		Token string `json:"token"`
 	}
 	if err := json.NewDecoder(strings.NewReader(text)).Decode(&held); err == nil && held.Token != "" {
-		return held.Token
+		return held.Token, true
 	}
 	for line := range strings.Lines(text) {
 		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "token" {
-			return fields[1]
+			return fields[1], true
 		}
 	}
-	return text
+	return "", false
 }

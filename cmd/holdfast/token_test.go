@@ -42,3 +42,25 @@ func TestTokensInOutputs(t *testing.T) {
 		}
 	}
 }
+
+// A file that is too long for a token is refused, and its beginning is not taken for the token: a token that is cut in
+// its attachment is one of a former attachment.
+func TestFilesOfTokensAreBounded(t *testing.T) {
+	blank := strings.Repeat(" ", tokenBytes-len(tokenText))
+	for _, tt := range []struct {
+		text string
+		fits bool
+	}{
+		{blank + tokenText, true},
+		{blank + tokenText + "1", false},
+		{"token " + tokenText + "\n" + blank + blank, true},
+		{blank[:len(blank)-len("token ")] + "token " + tokenText + "1\n", false},
+		{tokenText + "\n" + blank + blank, false},
+	} {
+		got, err := (&tokenFlag{file: "-"}).token(t.Context(), strings.NewReader(tt.text))
+		if tt.fits && (err != nil || formatToken(got) != tokenText) ||
+			!tt.fits && (err == nil || !strings.Contains(err.Error(), "more than 4096 bytes")) {
+			t.Errorf("%d bytes: %v, %v; fits: %v", len(tt.text), got, err, tt.fits)
+		}
+	}
+}
