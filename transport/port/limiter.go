@@ -26,6 +26,9 @@ const (
 type limiter struct {
 	// limits does not change.
 	limits Limits
+	// served says that clients use connections that nobody calls busy. None ends for an address that would then hold
+	// more than the address that loses it. Does not change.
+	served bool
 
 	mu sync.Mutex
 	// connections and calls count the slots in use. spare counts the calls that idle connections have beyond one each.
@@ -109,7 +112,11 @@ func shareText(most, free, has int) string {
 // evictable returns the connection that makes room for u, or nil. It is a connection of the address that holds most if
 // that address holds more than u, else one of u. Called with mu held.
 func (l *limiter) evictable(u *addressUse, fits func(*slot) bool) *slot {
-	if len(l.idle) > 0 && l.idle[0].total() > u.total() {
+	least := u.total() + 1
+	if l.served { // the loser's client comes back at once: without this it gets the place of another, and so on for ever
+		least++
+	}
+	if len(l.idle) > 0 && l.idle[0].total() >= least {
 		if s := l.idle[0].longestIdle(fits); s != nil {
 			return s
 		}

@@ -3,6 +3,7 @@ package port
 import (
 	"net"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -83,15 +84,19 @@ func (p *Port) evict(s *slot) {
 // LimitConnections returns a listener that keeps at most so many connections of l open. When one more comes, it closes
 // the oldest connection of the address that holds most.
 func LimitConnections(l net.Listener, most int) net.Listener {
-	return LimitClients(l, most, 0, nil)
+	return &bounded{Listener: l, limiter: limiter{limits: Limits{Connections: most}}}
 }
 
-// LimitClients is LimitConnections for a port that clients use: it refuses further connections of an address that has
-// perAddress already, 0 for no such limit. It does not close one of the address's own for the newcomer: that client
-// would come back, and close that of another. logger may be nil without a limit.
+// LimitClients is LimitConnections for a port whose connections are all in use. No address loses one to an address that
+// would then hold more: the newcomer takes the place of the oldest connection of its own address, and is refused when
+// that has none. So one address cannot end those of others again and again, nor do as many addresses as there are places
+// and one more.
+//
+// It also refuses further connections of an address that has perAddress already, 0 for no such limit. It does not close
+// one of the address's own for the newcomer: that client would come back, and close that of another.
 func LimitClients(l net.Listener, most, perAddress int, logger hclog.Logger) net.Listener {
 	return &bounded{
-		Listener: l, limiter: limiter{limits: Limits{Connections: most}}, perAddress: perAddress, logger: logger,
+		Listener: l, limiter: limiter{limits: Limits{Connections: most}, served: true}, perAddress: perAddress, logger: logger,
 		log: rate.Sometimes{Interval: refusalLogInterval},
 	}
 }
@@ -118,11 +123,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 		}
 		address := gate.AddressOf(conn.RemoteAddr())
 		if b.full(address) {
-			b.log.Do(func() {
-				b.logger.Warn("connection refused: over a limit", "limit", connectionsPerAddress, "value", b.perAddress,
-					"remote", conn.RemoteAddr().String())
-			})
-			_ = conn.Close() // nobody has it
+			b.refuse(conn, &session.LimitError{Name: connectionsPerAddress, Limit: strconv.Itoa(b.perAddress)})
 			continue
 		}
 		c := &boundedConn{Conn: conn, limiter: &b.limiter}
@@ -134,8 +135,17 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if refused == nil {
 			return c, nil
 		}
-		_ = conn.Close() // nobody has it
+		b.refuse(conn, refused)
 	}
+}
+
+// refuse closes a connection that gets no place. [LimitConnections] refuses none: each newcomer finds an older one.
+func (b *bounded) refuse(conn net.Conn, why *session.LimitError) {
+	b.log.Do(func() {
+		b.logger.Warn("connection refused: over a limit", "limit", why.Name, "value", why.Limit,
+			"remote", conn.RemoteAddr().String())
+	})
+	_ = conn.Close() // nobody has it
 }
 
 // shutDownTime is how long the owner of an evicted connection may take to close it.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -157,4 +159,81 @@ func TestLimitClients(t *testing.T) {
 	if !strings.Contains(log.String(), "max_connections_per_address") {
 		t.Errorf("the log does not name the limit: %s", log.String())
 	}
+}
+
+// arrivals is a listener to which a test gives connections.
+type arrivals chan net.Conn
+
+func (a arrivals) Accept() (net.Conn, error) {
+	if c, ok := <-a; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (a arrivals) Close() error { close(a); return nil }
+func (arrivals) Addr() net.Addr { return nil }
+
+// ofAddress is a connection of an address.
+type ofAddress struct {
+	net.Conn
+	from netip.Addr
+}
+
+func (c ofAddress) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.from, 1))
+}
+
+// No address ends the only connection of another: when each address has one, a stranger is refused, and who comes back
+// takes its own place. An address that has more than its share gives way.
+func TestOneAddressEndsNoOther(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		in := make(arrivals)
+		l := LimitClients(in, 4, 0, hclog.NewNullLogger())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				if _, err := l.Accept(); err != nil {
+					return
+				}
+			}
+		}()
+		connect := func(address int) net.Conn {
+			t.Helper()
+			near, far := net.Pipe()
+			in <- ofAddress{far, addressNumber(address)}
+			synctest.Wait()
+			return near
+		}
+		open := func(c net.Conn) bool { return c.SetReadDeadline(time.Time{}) == nil } // fails once the other end is closed
+		var places []net.Conn
+		for _, address := range []int{1, 1, 2, 3} {
+			places = append(places, connect(address))
+		}
+		if fourth := connect(4); !open(fourth) || open(places[0]) {
+			t.Errorf("an address with two connections keeps them: %t, and the newcomer is open: %t", open(places[0]), open(fourth))
+		} else {
+			places[0] = fourth
+		}
+		for range 5 {
+			if open(connect(9)) {
+				t.Error("a stranger is served though each address has one place")
+			}
+		}
+		for i, c := range places {
+			if !open(c) {
+				t.Errorf("the connection %d was ended for a stranger", i)
+			}
+		}
+		if back := connect(3); !open(back) || open(places[3]) {
+			t.Errorf("who comes back is open: %t, its former connection: %t", open(back), open(places[3]))
+		}
+		for i, c := range places[:3] {
+			if !open(c) {
+				t.Errorf("the connection %d was ended for one that came back", i)
+			}
+		}
+		_ = l.Close()
+		<-ended
+	})
 }
