@@ -53,7 +53,7 @@ func (f *exported) next(ctx context.Context) (client.DeathPage, error) {
 
 // export writes all certificates that match, [maxExport] at most. It reads the first page before it begins to
 // answer: an error there is answered as on any page. Later pages are written as they come. An error then breaks the
-// connection, because a file that ends early must not look whole.
+// connection, because a file that ends early must not look whole. One that ends at the bound says so in its last line.
 func (c *Console) export(ctx context.Context, w http.ResponseWriter, r *http.Request, file *exported) {
 	file.o.PageSize = session.MaxPage
 	page, err := file.next(ctx)
@@ -66,10 +66,19 @@ func (c *Console) export(ctx context.Context, w http.ResponseWriter, r *http.Req
 	out := newCSV(w, scopeOf(&file.o))
 	for left := maxExport; err == nil; page, err = file.next(ctx) {
 		_ = control.SetWriteDeadline(time.Now().Add(exportWrite)) // as above
-		if err = errors.Join(out.write(page.Certificates), control.Flush()); err != nil {
+		fits := page.Certificates[:min(len(page.Certificates), left)]
+		if err = out.write(fits); err != nil {
 			break
 		}
-		if left -= len(page.Certificates); page.Next == "" || left <= 0 {
+		left -= len(fits)
+		cut := left == 0 && (page.Next != "" || len(fits) < len(page.Certificates))
+		if cut {
+			err = out.cut()
+		}
+		if err = errors.Join(err, control.Flush()); err != nil {
+			break
+		}
+		if cut || page.Next == "" {
 			return
 		}
 	}
@@ -91,15 +100,20 @@ type csvFile struct {
 	scope string
 }
 
+// csvColumns are the headers of the file.
+func csvColumns() []string {
+	return []string{
+		"id", "cause", "ended_at", "owner", "term", "index", "last_touch_ms_before", "opened_at", "timeout_ms", "labels",
+		"late_ms", "ephemerals", "by", "why", "scope",
+	}
+}
+
 // newCSV begins the file with its headers.
 func newCSV(w http.ResponseWriter, scope string) csvFile {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="deaths.csv"`)
 	f := csvFile{csv.NewWriter(w), scope}
-	_ = f.out.Write([]string{ // write returns the error
-		"id", "cause", "ended_at", "owner", "term", "index", "last_touch_ms_before", "opened_at", "timeout_ms", "labels",
-		"late_ms", "ephemerals", "by", "why", "scope",
-	})
+	_ = f.out.Write(csvColumns()) // write returns the error
 	return f
 }
 
@@ -113,6 +127,16 @@ func (f csvFile) write(all []session.Certificate) error {
 			cell(c.Story.By), cell(c.Story.Why), f.scope,
 		})
 	}
+	f.out.Flush()
+	return f.out.Error()
+}
+
+// cut writes the last line of a file that has no room for all that match. It has as many cells as the others.
+func (f csvFile) cut() error {
+	line := make([]string, len(csvColumns()))
+	line[0] = fmt.Sprintf("This file ends at its limit of %d deaths, and older ones match. The command "+
+		`"holdfast session deaths" has no limit: with --until, the age of the last death above, it lists the rest.`, maxExport)
+	_ = f.out.Write(line) // Error returns the error
 	f.out.Flush()
 	return f.out.Error()
 }

@@ -154,6 +154,30 @@ func TestExportsSayWhy(t *testing.T) {
 	})
 }
 
+// A file has 100,000 deaths at most. Where more match, its last line says so, and how to get the rest. It has as many
+// cells as the others: a reader of CSV reads the whole file, and finds no id in it.
+func TestExportsAreBounded(t *testing.T) {
+	c := New(alone(func() {}))
+	defer c.callers.close()
+	const most, full = 100_000, 100_000 / session.MaxPage
+	for pages, cut := range map[int]bool{full - 1: false, full: false, full + 1: true} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "/ui/deaths.csv", nil)
+		c.export(r.Context(), w, r, &exported{read: graveyardOf(pages)})
+		rows, err := csv.NewReader(w.Body).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		deaths, last := len(rows)-1, rows[len(rows)-1][0]
+		if strings.Contains(last, "limit of 100000 deaths") && strings.Contains(last, "holdfast session deaths") {
+			deaths--
+		}
+		if want := min(pages*session.MaxPage, most); deaths != want || (deaths < len(rows)-1) != cut {
+			t.Errorf("%d pages: %d deaths, and behind them %q; want %d, cut: %t", pages, deaths, last, want, cut)
+		}
+	}
+}
+
 // What is not known is an empty cell: 0 would say that the session was touched as it ended. Certificates say whether
 // their session was local.
 func TestDeathsCSV(t *testing.T) {
