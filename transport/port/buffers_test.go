@@ -2,6 +2,7 @@ package port
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,18 +43,18 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 		}},
 	} {
 		bubble.Test(t, func(t *testing.T) {
-			ended := false
-			a := NewLedger(1<<30, 0).NewAccount(func(time.Duration) { ended = true })
+			var ended atomic.Bool
+			a := NewLedger(1<<30, 0).NewAccount(func(time.Duration) { ended.Store(true) })
 			left := tt.use(a)
 			time.Sleep(left - time.Nanosecond)
 			synctest.Wait()
-			if ended {
+			if ended.Load() {
 				t.Fatalf("%s: ended too early, with %v", tt.name, a.Err())
 			}
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
-			if limit, ok := errors.AsType[*session.LimitError](a.Err()); !ended || !ok || limit.Name != "unwritten_wait" {
-				t.Errorf("%s: ended %t with %v, want the limit unwritten_wait", tt.name, ended, a.Err())
+			if limit, ok := errors.AsType[*session.LimitError](a.Err()); !ended.Load() || !ok || limit.Name != "unwritten_wait" {
+				t.Errorf("%s: ended %t with %v, want the limit unwritten_wait", tt.name, ended.Load(), a.Err())
 			}
 		})
 	}

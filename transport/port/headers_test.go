@@ -63,9 +63,13 @@ func TestHeadersOfACallAreBounded(t *testing.T) {
 			var block bytes.Buffer
 			encoder := hpack.NewEncoder(&block)
 			all := []hpack.HeaderField{
-				{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/no.Service/Call"},
-				{Name: ":authority", Value: "node"}, {Name: "content-type", Value: "application/grpc"},
-				{Name: "te", Value: "trailers"}, {Name: "padding"},
+				{Name: ":method", Value: "POST"},
+				{Name: ":scheme", Value: "http"},
+				{Name: ":path", Value: "/no.Service/Call"},
+				{Name: ":authority", Value: "node"},
+				{Name: "content-type", Value: "application/grpc"},
+				{Name: "te", Value: "trailers"},
+				{Name: "padding"},
 			}
 			for _, f := range all {
 				size -= int(f.Size())
