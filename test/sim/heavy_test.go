@@ -84,7 +84,7 @@ type holding struct {
 	sessions []*client.Session
 	watches  context.CancelFunc
 	watching sync.WaitGroup
-	end      context.Context
+	end      context.Context //nolint:containedctx // the life of the watches
 }
 
 // Times of a heavy client.
@@ -371,7 +371,7 @@ func (x *heavy) tooHeavy(ctx context.Context, h *holding) error {
 		tree.Create{Path: quota, Kind: tree.Persistent, Parents: true}, tree.DeleteTree{Path: heavyPath},
 	}})
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the run is over
 	}
 	return err
 }

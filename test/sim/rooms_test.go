@@ -14,8 +14,12 @@ func TestBounds(t *testing.T) {
 		room  string
 		named bool
 	}{
-		{"max_tree_bytes", true}, {"will", true}, {"watch_bytes_per_node", true}, {"max_sessions", true},
-		{"transaction", true}, {"unanswered_writes", false},
+		{"max_tree_bytes", true},
+		{"will", true},
+		{"watch_bytes_per_node", true},
+		{"max_sessions", true},
+		{"transaction", true},
+		{"unanswered_writes", false},
 	} {
 		if named := r.Checked["bound named: "+one.room] > 0; named != one.named {
 			t.Errorf("a refusal named %s: %v, want %v", one.room, named, one.named)

@@ -35,7 +35,7 @@ func TestWatchOfANodeThatIsCutOff(t *testing.T) {
 		if err != nil {
 			c.T.Fatal(err)
 		}
-		if _, err := there.Tree().Get(ctx, "/before"); err != nil { // a read waits until its node has applied the write
+		if _, err = there.Tree().Get(ctx, "/before"); err != nil { // a read waits until its node has applied the write
 			c.T.Fatal(err)
 		}
 		_ = there.Close()

@@ -15,14 +15,14 @@ type rooms struct{ judge }
 // the client has given everything back there is room again.
 func (c rooms) check() {
 	var full *history.Event
-	for i, e := range c.answers.rooms {
+	for i, e := range c.rooms {
 		switch e.Kind { //nolint:exhaustive // the other kinds are not about rooms
 		case history.Filled:
-			full = &c.answers.rooms[i]
+			full = &c.rooms[i]
 			c.named(e)
 		case history.Emptied:
 			full = nil
-			c.again(e, c.answers.rooms[i+1:])
+			c.again(e, c.rooms[i+1:])
 		case history.Unasked:
 			c.lost(e)
 		case history.Probed:
