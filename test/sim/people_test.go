@@ -38,6 +38,8 @@ type population struct {
 	// heavies take all that they can get of one room after the other, and neighbours little, in narrow clusters.
 	heavies    []*heavy
 	neighbours []*neighbour
+	// zookeepers use the ZooKeeper port, in clusters that serve it.
+	zookeepers []*zookeeper
 	// impatient ends the last waits of mortals.
 	impatient context.CancelFunc
 	lives     sync.WaitGroup
@@ -70,6 +72,9 @@ func (w *world) population() *population {
 		p.authors = append(p.authors, w.author("a1", desk), w.author("a2", desk))
 	}
 	p.wanderers = append(p.wanderers, w.wanderer("w1"))
+	if w.zookeepers() {
+		p.zookeepers = append(p.zookeepers, w.zookeeper("z1"), w.zookeeper("z2"))
+	}
 	if w.watched {
 		p.gardeners = append(p.gardeners, w.gardener("x1"))
 		p.watchers = append(p.watchers, w.watcher(knownWatcher, true), w.watcher(otherWatcher, false))
@@ -196,6 +201,9 @@ func (p *population) callers() []string {
 	for _, x := range p.strivers() {
 		names = append(names, x.name)
 	}
+	for _, z := range p.zookeepers {
+		names = append(names, z.name)
+	}
 	return names
 }
 
@@ -249,6 +257,9 @@ func (p *population) begin(ctx context.Context) {
 	for _, x := range p.strivers() {
 		p.lives.Go(func() { x.work(ctx) })
 	}
+	for _, z := range p.zookeepers {
+		p.lives.Go(func() { z.live(ctx) })
+	}
 	for _, x := range p.heavies {
 		p.lives.Go(func() { x.work(ctx) })
 	}
@@ -264,6 +275,9 @@ func (p *population) want() {
 	}
 	for _, g := range p.unattached() {
 		g.w.record.Add(history.Event{Kind: history.Wants, Who: g.name})
+	}
+	for _, z := range p.zookeepers {
+		z.w.record.Add(history.Event{Kind: history.Wants, Who: z.name})
 	}
 	for _, x := range p.workers {
 		x.owe()

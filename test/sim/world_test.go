@@ -193,6 +193,9 @@ func (w *world) config(name, dir string) config.Config {
 	cfg.Tuning.ShutdownTimeout = 5 * time.Second
 	cfg.Sessions.Local = w.locals()
 	cfg.Tree.OpenQuotas = true
+	if w.zookeepers() {
+		cfg.Listen.ZooKeeper = ":7404"
+	}
 	if w.narrow() {
 		cfg.Sessions.MaxSessions = smallSessions
 	}

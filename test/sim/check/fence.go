@@ -27,7 +27,7 @@ func (c fence) check(l *life) {
 // it. So each move between processes must fall into a call that takes the session on purpose. That call must not have
 // ended before the former attachment was first applied, because earlier no process can have heard of that attachment. A
 // delayed resume of a process that is gone takes a session from nobody, and so does a resume that a library makes by
-// itself.
+// itself. A client of the ZooKeeper port does not know the number that its node gives to each of its connections: 0.
 func (c fence) takenOver(l *life) {
 	made := make(map[uint64]history.Event)
 	for _, a := range l.applied {
@@ -41,7 +41,7 @@ func (c fence) takenOver(l *life) {
 		if former.Instance != 0 && now.Instance != former.Instance {
 			c.checked("M1")
 			if !slices.ContainsFunc(c.takeOvers[l.id], func(e history.Event) bool {
-				return e.Instance == now.Instance && e.Asked <= now.At && e.At >= former.At
+				return (e.Instance == now.Instance || e.Instance == 0) && e.Asked <= now.At && e.At >= former.At
 			}) {
 				c.fail("I4", l.id, now.At, "process %d took it with attachment %d from process %d, and had not asked "+
 					"for it since that had attachment %d",
