@@ -13,8 +13,8 @@ import (
 	"holdfast/tree/form"
 )
 
-// writesInHand are the writes of a node that have no result yet. As rule X7 says, the node sends all of them on each
-// new stream, and again after a refusal.
+// writesInHand are the writes of a node that have no result yet. As rule X7 says, the node sends each of them once, and
+// all of them again on each new stream.
 type writesInHand struct {
 	mu      sync.Mutex
 	node    *testNode
@@ -59,7 +59,7 @@ func (w *writesInHand) take(all ...session.ForwardedWrite) {
 	w.mu.Lock()
 	w.all = append(w.all, all...)
 	w.mu.Unlock()
-	w.send()
+	_ = w.node.server.Forward(all) // ForwardBegan comes when there is no stream
 }
 
 // creating returns a session's write that makes an entry.

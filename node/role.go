@@ -110,7 +110,9 @@ func (r *roles) follow(ctx context.Context) (err error) {
 		return err
 	}
 	_, directory, _ := nodeOfServer(id) // peerBehind has read it
-	var to Link = &witnessedLink{Link: peerLink{link}, saw: func(at raftnet.Position) { r.saw(directory, at) }}
+	var to Link = &witnessedLink{
+		Link: peerLink{link}, leader: leads.Node, saw: func(at raftnet.Position) { r.saw(directory, at) },
+	}
 	if r.link != nil {
 		to = r.link(to)
 	}

@@ -21,6 +21,14 @@ import (
 // olderCopy is the folder to which the files of an older copy are moved.
 const olderCopy = "older-copy"
 
+const (
+	// A node that starts waits for reports for reportsRounds intervals, and reportsWithin at most.
+	reportsRounds = 10
+	reportsWithin = 15 * time.Second
+	// retiresWithin is how long a node that is an older copy tries to write that down before it ends.
+	retiresWithin = 5 * time.Second
+)
+
 // rollback acts when another node knows that this node's directory had come further than it has (J6): somebody has put an
 // older copy back, which has forgotten entries that it acknowledged, and votes. The node marks the directory and ends,
 // before it votes or acknowledges anything more. The next start sets the copy aside, and begins as a new member.
@@ -88,7 +96,14 @@ func (r *rollback) compare(from session.Node, was raftnet.Position) error {
 	err := &olderCopyError{r.dir.Path, from, was, is, r.reports.over.Load()}
 	r.once.Do(func() {
 		r.leave()
-		r.fail(errors.Join(err, r.dir.retire()))
+		retired := make(chan error, 1)
+		go func() { retired <- r.dir.retire() }()
+		select {
+		case failed := <-retired:
+			r.fail(errors.Join(err, failed))
+		case <-time.After(retiresWithin):
+			r.fail(err) // the disk hangs: the next start is told again
+		}
 	})
 	return err
 }
@@ -175,8 +190,9 @@ func (e *lostEntriesError) Error() string {
 		"see which directories were put back (docs/operations.md, Acknowledged entries are gone)", e.from, e.applied, e.path)
 }
 
-// cut returns an error if entries are to be deleted that were applied and are in no snapshot.
-func (g *cutGuard) cut(first, last uint64) error {
+// cut returns an error if entries are to be deleted that were applied, unless a snapshot has them: Raft drops those from
+// the first entry of its log on, and what is left below a snapshot that the log does not reach. begins is the first entry.
+func (g *cutGuard) cut(begins, first, last uint64) error {
 	if g.applied == nil {
 		return nil
 	}
@@ -185,7 +201,7 @@ func (g *cutGuard) cut(first, last uint64) error {
 		return nil
 	}
 	newest, err := g.snapshot()
-	if err != nil || last <= newest.Index {
+	if err != nil || last < newest.Index || first <= begins && last == newest.Index {
 		return err
 	}
 	return &lostEntriesError{g.path, first, applied}
@@ -217,7 +233,7 @@ func (s *stores) guardCuts(applied func() uint64) {
 	}
 }
 
-// reports notes which directories have reported what they know of this node\'s own, since this process began. Safe for
+// reports notes which directories have reported what they know of this node's own, since this process began. Safe for
 // concurrent use.
 type reports struct {
 	mu   sync.Mutex
@@ -272,7 +288,7 @@ func (m *meetings) awaitReports(ctx context.Context) {
 		return
 	}
 	reports := m.consensus.reports
-	timer := time.NewTimer(patience * m.interval)
+	timer := time.NewTimer(min(reportsRounds*m.interval, reportsWithin))
 	defer timer.Stop()
 	for missing := reports.missing(m.roster); len(missing) > 0; missing = reports.missing(m.roster) {
 		select {

@@ -370,11 +370,17 @@ func TestCutGuard(t *testing.T) {
 		snapshot: func() (snapshotMark, error) { return snapshotMark{Index: 50}, nil },
 	}
 	for _, tt := range []struct {
-		first, last uint64
-		kept        bool
-	}{{103, 110, false}, {1, 50, false}, {102, 110, true}, {40, 60, true}, {102, 102, true}} {
-		if err := g.cut(tt.first, tt.last); (err != nil) != tt.kept {
-			t.Errorf("entries %d to %d: %v", tt.first, tt.last, err)
+		begins, first, last uint64
+		kept                bool
+	}{
+		{1, 103, 110, false}, {1, 1, 50, false}, {1, 102, 110, true}, {1, 40, 60, true}, {1, 102, 102, true},
+		{1, 1, 102, true},   // the newest snapshot is older
+		{1, 30, 40, false},  // what is left below a snapshot of another node
+		{40, 45, 50, true},  // the log ends where the newest snapshot does
+		{45, 45, 50, false}, // and begins there
+	} {
+		if err := g.cut(tt.begins, tt.first, tt.last); (err != nil) != tt.kept {
+			t.Errorf("entries %d to %d of a log from %d on: %v", tt.first, tt.last, tt.begins, err)
 		}
 	}
 	for _, tt := range []struct {
@@ -398,7 +404,14 @@ func TestGoldenAcknowledgedFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(golden), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	unfinished := filepath.Join(path, "."+acknowledgedFile+"1234")
+	if err := os.WriteFile(unfinished, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	w := openWitness(d, hclog.NewNullLogger())
+	if !missing(unfinished) {
+		t.Error("a file whose writing was cut short is still there")
+	}
 	if w.floor != 102 || w.knows(0xaa) != (raftnet.Position{Term: 7, Index: 101}) {
 		t.Errorf("read %d and %v", w.floor, w.known)
 	}
@@ -420,6 +433,36 @@ func TestGoldenAcknowledgedFile(t *testing.T) {
 		w := openWitness(d, hclog.New(&hclog.LoggerOptions{Output: &log}))
 		if w.floor != 0 || len(w.known) != 0 || !strings.Contains(log.String(), "is lost") {
 			t.Errorf("%q is read as %d and %v, and logged as %s", bad, w.floor, w.known, &log)
+		}
+	}
+}
+
+// told is a stream of a leader.
+type told struct {
+	Link
+	messages []session.LeaderMessage
+}
+
+func (l *told) Recv() (session.LeaderMessage, error) {
+	m := l.messages[0]
+	l.messages = l.messages[1:]
+	return m, nil
+}
+
+// What another node says at the leader's address is no word of the leader's directory.
+func TestJ6OnlyTheLeaderTellsOfItsDirectory(t *testing.T) {
+	for leader, want := range map[session.Node]raftnet.Position{2: {Term: 7, Index: 101}, 3: {}} {
+		var saw raftnet.Position
+		l := &witnessedLink{leader: 2, saw: func(at raftnet.Position) { saw = at }, Link: &told{messages: []session.LeaderMessage{
+			{Welcome: &session.Welcome{Term: 7, Leader: leader}}, {Heartbeat: &session.Heartbeat{Committed: 101}},
+		}}}
+		for range 2 {
+			if _, err := l.Recv(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if saw != want {
+			t.Errorf("of what node %d says, %v is noted, want %v", leader, saw, want)
 		}
 	}
 }

@@ -42,7 +42,12 @@ func (n *Node) Run(ctx context.Context) error {
 		// What failed may hang for good. The process is about to end, and that ends it too.
 		return errors.Join(cause, err, n.dir.Close())
 	}
-	n.witness.keep() // what was acknowledged while the parts ended
+	kept := make(chan struct{})
+	go func() { n.witness.keep(); close(kept) }() // what was acknowledged while the parts ended
+	select {
+	case <-kept:
+	case <-bound.Done():
+	}
 	n.ports.access.close()
 	n.options.traces.close() //nolint:contextcheck // it has a bound of its own
 	return errors.Join(err, n.dir.Close())

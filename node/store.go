@@ -262,7 +262,11 @@ func (g *guardedStore) StoreLogs(logs []*raft.Log) error {
 }
 
 func (g *guardedStore) DeleteRange(first, last uint64) error {
-	if err := g.cuts.cut(first, last); err != nil {
+	begins, err := g.logs.FirstIndex()
+	if err != nil {
+		return err
+	}
+	if err = g.cuts.cut(begins, first, last); err != nil {
 		g.failure.fail(err)
 		g.failure.hold()
 		return err

@@ -68,6 +68,12 @@ type acknowledged struct {
 func openWitness(d *dir, logger hclog.Logger) *witness {
 	w := &witness{logger: logger, dir: d, mine: d.record.Directory, known: map[raftnet.Directory]raftnet.Position{}}
 	file := filepath.Join(d.Path, acknowledgedFile)
+	unfinished, _ := filepath.Glob(filepath.Join(d.Path, "."+acknowledgedFile+"*")) // the pattern is well formed
+	for _, path := range unfinished {
+		if err := os.Remove(path); err != nil {
+			logger.Warn("removing a file whose writing was cut short", "file", path, "error", err)
+		}
+	}
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return w
@@ -181,8 +187,9 @@ func (w *witness) write(now acknowledged) error {
 // term, and to what is committed, which a leader has on its own disk.
 type witnessedLink struct {
 	Link
-	saw  func(raftnet.Position)
-	term uint64
+	leader session.Node
+	saw    func(raftnet.Position)
+	term   uint64 // 0 when another node answered at the leader's address
 }
 
 // Recv receives a message of the leader.
@@ -190,9 +197,9 @@ func (l *witnessedLink) Recv() (session.LeaderMessage, error) {
 	m, err := l.Link.Recv()
 	switch {
 	case err != nil:
-	case m.Welcome != nil:
+	case m.Welcome != nil && m.Welcome.Leader == l.leader:
 		l.term = m.Welcome.Term
-	case m.Heartbeat != nil: // the relay has checked the welcome
+	case m.Heartbeat != nil && l.term > 0: // the relay has checked the term
 		l.saw(raftnet.Position{Term: l.term, Index: m.Heartbeat.Committed})
 	}
 	return m, err
