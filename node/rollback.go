@@ -96,12 +96,13 @@ func (r *rollback) compare(from session.Node, was raftnet.Position) error {
 	err := &olderCopyError{r.dir.Path, from, was, is, r.reports.over.Load()}
 	r.once.Do(func() {
 		r.leave()
-		retired := make(chan error, 1)
+		retired, hangs := make(chan error, 1), time.NewTimer(retiresWithin)
+		defer hangs.Stop()
 		go func() { retired <- r.dir.retire() }()
 		select {
 		case failed := <-retired:
 			r.fail(errors.Join(err, failed))
-		case <-time.After(retiresWithin):
+		case <-hangs.C:
 			r.fail(err) // the disk hangs: the next start is told again
 		}
 	})

@@ -373,7 +373,11 @@ func TestCutGuard(t *testing.T) {
 		begins, first, last uint64
 		kept                bool
 	}{
-		{1, 103, 110, false}, {1, 1, 50, false}, {1, 102, 110, true}, {1, 40, 60, true}, {1, 102, 102, true},
+		{1, 103, 110, false},
+		{1, 1, 50, false},
+		{1, 102, 110, true},
+		{1, 40, 60, true},
+		{1, 102, 102, true},
 		{1, 1, 102, true},   // the newest snapshot is older
 		{1, 30, 40, false},  // what is left below a snapshot of another node
 		{40, 45, 50, true},  // the log ends where the newest snapshot does
