@@ -279,7 +279,7 @@ func slack(name string) float64 {
 	case strings.HasSuffix(name, "_seconds"):
 		return 2 * ageTimeout.Seconds()
 	default:
-		return 30
+		return 20
 	}
 }
 
@@ -333,7 +333,7 @@ func TestAgeingIsJudged(t *testing.T) {
 		"a heap that grows":             {"heap", 4 << 20, true},
 		"a log that is not truncated":   {"directory", 4 << 20, true},
 		"certificates below their room": {"holdfast_certificate_bytes", 1 << 16, false},
-		"certificates above their room": {"holdfast_certificate_bytes", 1 << 20, true},
+		"certificates above their room": {"holdfast_certificate_bytes", 2 << 20, true},
 		"an index":                      {"holdfast_applied_index", 1e6, false},
 	} {
 		t.Run(name, func(t *testing.T) {
