@@ -66,6 +66,8 @@ type account struct {
 	op   int
 	held *client.Session
 	on   int // the client that holds it
+	// moved says that one client has taken it from the other.
+	moved bool
 	// entries is what the session has written; its worker's, too.
 	entries entries
 
@@ -141,7 +143,9 @@ func (l *ledger) work(ctx context.Context, worker int, dice *rand.Rand) {
 			}
 		case n < 8:
 			i := dice.IntN(len(mine))
-			if !l.move(op, mine[i]) {
+			if mine[i].moved { // another move would wait for half of the timeout (M7)
+				l.write(op, mine[i])
+			} else if !l.move(op, mine[i]) {
 				mine = append(mine[:i], mine[i+1:]...)
 			}
 		default:
@@ -212,7 +216,7 @@ func (l *ledger) move(ctx context.Context, a *account) bool {
 			l.breach("session %s (open %d) was moved, and who held it has not heard of that in time", a.id, a.op)
 		}
 	}
-	a.held, a.on = s, a.on^1
+	a.held, a.on, a.moved = s, a.on^1, true
 	l.mu.Lock()
 	l.counts.Moved++
 	l.mu.Unlock()
