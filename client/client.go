@@ -109,9 +109,9 @@ func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 // Resume takes over the session of t and keeps it alive from then on, whichever attachment t names; see
 // [session.ParseToken]. A client that held the session until now is told [session.ErrMoved]. Resume repeats the request
 // until ctx ends or the cluster refuses it for good: with [session.ExpiredError], [session.ErrBadCredential], or
-// [session.ErrMoved] when it was refused eleven times, because other processes were faster, or because one that is
-// connected took the session less than half of its timeout ago (M7). It returns [ErrHeld] when this client holds the
-// session already. After Resume has returned, the client takes the session back from nobody: when another process takes
+// [session.ErrMoved] when other processes were faster eleven times. A process that is connected keeps a session for half
+// of its timeout after it took the session from another process (M7): Resume waits for that, so give ctx a deadline. It
+// returns [ErrHeld] when this client holds the session already. After Resume has returned, the client takes the session back from nobody: when another process takes
 // the session over, also while this client has no connection, this client is told [session.ErrMoved].
 //
 // Only its node resumes a local session. A client that holds nothing else goes round its servers to find this node. A

@@ -278,7 +278,14 @@ func (l *fakeLeader) beat(b session.Heartbeat) answer {
 func (l *fakeLeader) request() session.Request {
 	l.t.Helper()
 	if len(l.asked) == 0 {
-		m := <-l.toLeader
+		var m session.LearnerMessage
+		waits := time.NewTimer(time.Minute)
+		defer waits.Stop()
+		select {
+		case m = <-l.toLeader:
+		case <-waits.C:
+			l.t.Fatal("the leader is asked nothing")
+		}
 		if len(m.Requests) == 0 {
 			l.t.Fatalf("got %+v, want a request", m)
 		}

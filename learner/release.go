@@ -6,9 +6,9 @@ import (
 	"holdfast/session"
 )
 
-// connectionEnded tells the leader that the connection of some attachments has ended, if a client process took their sessions from
-// another one less than half a timeout ago: that one may have them back now (M7). A lost message costs the other process
-// that time.
+// connectionEnded tells the leader that the connection of some attachments has ended, if a client process took their
+// sessions from another one less than half a timeout ago: the other process may have them back now (M7). A lost message
+// costs the other process that time.
 func (s *Server) connectionEnded(all ...*attached) {
 	releases := make([]session.Release, 0, len(all))
 	for _, a := range all {
@@ -19,7 +19,7 @@ func (s *Server) connectionEnded(all ...*attached) {
 	s.release(releases)
 }
 
-// release tells the leader of those releases that take-overs of this node's state wait for.
+// release tells the leader of the releases of sessions that were taken over less than half a timeout ago.
 func (s *Server) release(all []session.Release) {
 	now := s.clock.now()
 	all = slices.DeleteFunc(all, func(r session.Release) bool {
@@ -32,7 +32,7 @@ func (s *Server) release(all []session.Release) {
 	}
 }
 
-// unwanted takes the reply to a resume whose client has gone meanwhile. This node may not have applied the move yet.
+// unwanted releases the session of a reply whose client has gone meanwhile. This node may not have applied the move yet.
 func (s *Server) unwanted(reply session.Reply, err error) {
 	if one := &reply.Session; err == nil && one.Owner == s.cfg.Node {
 		s.tellReleased([]session.Release{{ID: one.ID, Attachment: one.Attachment}})

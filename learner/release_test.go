@@ -109,3 +109,50 @@ func TestM7AClientThatGoesBeforeTheReply(t *testing.T) {
 		w.left()
 	})
 }
+
+// M7: so it is with requests that no goroutine waits for, and with many sessions at once.
+func TestM7AClientThatGoesBeforeTheReplyToMany(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		c := w.connect(&events{}).(*connection)
+		many := w.startResumes(c, w.resumesOf(map[session.ID]uint64{2: 6, 3: 6, 4: 6}, 2, 3, 4))
+		asked := l.request()
+		one := w.starting(c, session.Request{
+			Resume: &session.ResumeRequest{Token: w.token(1, 6), Instance: 2, Attempt: 1},
+		})
+		alone := l.request()
+		c.Disconnect()
+		l.reply(session.Reply{Seq: asked.Seq, Term: 1, Moved: []session.MoveResult{
+			{Attachment: 7}, {Err: session.ErrMoved}, {Attachment: 9},
+		}})
+		if got := <-many; len(got) != 3 {
+			t.Errorf("told %+v", got)
+		}
+		if r := l.request(); !slices.Equal(r.Release, []session.Release{{ID: 2, Attachment: 7}, {ID: 4, Attachment: 9}}) {
+			t.Errorf("the leader was asked %+v, want that the connection of two sessions has ended", r)
+		}
+		l.reply(session.Reply{Seq: alone.Seq, Term: 1, Session: session.Session{
+			ID: 1, Timeout: timeout, Owner: 1, Attachment: 7, Instance: 2,
+		}})
+		<-one
+		w.left()
+	})
+}
+
+// M7: an open takes no session from another client, so nothing is released when its client goes away.
+func TestM7AnOpenReleasesNothing(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := w.follow()
+		c := w.connect(&events{}).(*connection)
+		one := w.starting(c, session.Request{Open: &session.OpenRequest{Timeout: timeout}})
+		asked := l.request()
+		c.Disconnect()
+		l.reply(session.Reply{Seq: asked.Seq, Term: 1, Session: session.Session{
+			ID: 1, Timeout: timeout, Owner: 1, Attachment: 7, Instance: 2,
+		}})
+		<-one
+		w.unasked("the end of the client of an open")
+	})
+}
