@@ -161,7 +161,7 @@ func (a *aged) use() {
 		will := client.WithWill(tree.Will{Transaction: tree.Transaction{Then: []tree.Op{
 			tree.Create{Path: fmt.Sprintf("/left/%d", a.uses%ageLocks), Kind: tree.Persistent, Parents: true},
 		}}})
-		if _, err := s.Tree().Create(ctx, "/work/x-", make([]byte, 100), o, will); err != nil {
+		if _, err := s.Tree().Create(ctx, "/jobs/x-", make([]byte, 100), o, will); err != nil {
 			a.t.Fatal(err)
 		}
 	}
@@ -193,6 +193,9 @@ func (a *aged) measure() {
 		for name, value := range gauges(a.t, whole.Browser(a.net.Host("probe")), page) {
 			now[name] = max(now[name], value)
 		}
+	}
+	if used := now["holdfast_node_numbers_used_up"]; used != float64(a.oldest) {
+		a.t.Errorf("%.0f node numbers are used up, and %d nodes were removed", used, a.oldest)
 	}
 	a.periods = append(a.periods, now)
 }
