@@ -111,8 +111,9 @@ func (c *Client) Open(ctx context.Context, o SessionOptions) (*Session, error) {
 // until ctx ends or the cluster refuses it for good: with [session.ExpiredError], [session.ErrBadCredential], or
 // [session.ErrMoved] when other processes were faster eleven times. A process that is connected keeps a session for half
 // of its timeout after it took the session from another process (M7): Resume waits for that, so give ctx a deadline. It
-// returns [ErrHeld] when this client holds the session already. After Resume has returned, the client takes the session back from nobody: when another process takes
-// the session over, also while this client has no connection, this client is told [session.ErrMoved].
+// returns [ErrHeld] when this client holds the session already. After Resume has returned, the client takes the session
+// back from nobody: when another process takes the session over, also while this client has no connection, this client
+// is told [session.ErrMoved].
 //
 // Only its node resumes a local session. A client that holds nothing else goes round its servers to find this node. A
 // client that holds other sessions stays where it is; if another node has the local session, the error is a

@@ -71,9 +71,8 @@ type Config struct {
 	// MinBackoff and MaxBackoff bound the waits between rounds over all endpoints, and between repeats of a request.
 	// The first three waits in a row are each drawn evenly from 0 to MinBackoff ("full jitter"), because a fail-over
 	// takes no longer. For each further wait the bound doubles, up to MaxBackoff and to a sixth of the shortest timeout of
-	// a session. 0 is the default. Apart from them, a
-	// client that has left more than five connections in a row, each within a second of coming to it, waits before the
-	// next: up to HedgeDelay, and up to 1/24 of its shortest timeout.
+	// a session. 0 is the default. Apart from them, a client that has left more than five connections in a row, each
+	// within a second of coming to it, waits before the next: up to HedgeDelay, and up to 1/24 of its shortest timeout.
 	MinBackoff, MaxBackoff time.Duration
 	// ConnectTimeout bounds one attempt to connect, and one attempt of a single call at one node. A sixth of the
 	// smallest session timeout bounds attempts to connect too. 0 is [DefaultConnectTimeout].

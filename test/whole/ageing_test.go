@@ -45,7 +45,8 @@ const (
 
 // TestAgeing has a cluster grow old: sessions, locks and entries come and go, clients vanish, ids are claimed, nodes
 // are started again, and each in turn is replaced by a new one. At the end of each of eight periods all that nodes and
-// clients keep is measured. What a cluster keeps must not depend on its age. HOLDFAST_AGE_DAYS=365 is a year, some four hours of a processor.
+// clients keep is measured. What a cluster keeps must not depend on its age. HOLDFAST_AGE_DAYS=365 is a year,
+// some four hours of a processor.
 func TestAgeing(t *testing.T) {
 	days := 0.25
 	if text := os.Getenv(ageVariable); text != "" {
